@@ -2,7 +2,7 @@
 
 Scheduler, controllers and the nodes of ``playground`` run, each as a process. Two loops run beside them, each contender
 on a new API server: "one by one" creates the same Pods one after the other; "same requests" decides nothing and sends
-the requests that each Pod needs at least: it is created, bound with its annotations, gets its chips, and runs. Prints
+only the requests that each Pod needs: it is created, bound with its annotations, gets its chips, and runs. Prints
 when the last object of each kind is seen, and the requests that the API server has answered. Asserts nothing.
 """
 
@@ -48,14 +48,14 @@ class Result:
 
     name: str
     seen: dict[str, float] = field(default_factory=dict)
-    """What -> when the last one was seen."""
+    """Maps each step to the time when the last object was seen."""
     cpu: dict[str, float] = field(default_factory=dict)
-    """Process -> processor time."""
+    """Maps each process to its processor time."""
     requests: Counter[str] = field(default_factory=Counter)
 
 
 class Progress:
-    """Notes when all objects of a kind have been seen."""
+    """Records the time when all objects of a kind have been seen."""
 
     def __init__(self, expected: int) -> None:
         self._expected = expected
@@ -84,7 +84,7 @@ class Progress:
                     self.run.set()
 
     async def others(self, api: Api, path: str, what: str, ready: asyncio.Event) -> None:
-        """``path``: the collection of the one object of another kind."""
+        """``path``: the collection of the single object of another kind."""
         async with aclosing(api.watch(path, ready)) as objects:
             async for each in objects:
                 if each.metadata.name != "kubernetes":  # the Service of the API server
@@ -92,7 +92,7 @@ class Progress:
 
 
 async def same_requests(api: Api, pods: int) -> None:
-    """Sends what each Pod of the job needs at least."""
+    """Sends the requests that each Pod of the job needs at least."""
     numbers = count()
 
     async def whole(path: str, body: bytes) -> None:
@@ -112,7 +112,7 @@ async def same_requests(api: Api, pods: int) -> None:
 
 
 async def run(name: str, number: int) -> Result:
-    """``number``: Pods, and nodes."""
+    """``number``: the number of Pods and of nodes."""
     result = Result(name)
     with tempfile.TemporaryDirectory() as temporary, ControlPlane(logs=Path(temporary)) as plane, ExitStack() as stack:
         folder = Path(temporary)

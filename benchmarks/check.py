@@ -1,4 +1,4 @@
-"""Compares the figures of the benchmarks with those that were recorded last, and fails on a loss of more than 15 %.
+"""Compares the figures of the benchmarks with the recorded figures, and fails on a loss of more than 15 %.
 
 A benchmark with a loss runs again, twice at most, and the best of its figures count: other programs on the machine make
 figures worse, and never better. ``--record`` records the figures instead.
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """By which part the figure is worse; negative: better."""
+        """The part by which the figure is worse; negative if it is better."""
         if self.before is None or self.now is None or not self.before.value or not self.now.value:
             return 0.0
         if self.now.higher_is_better:

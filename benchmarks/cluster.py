@@ -3,7 +3,7 @@ binds.
 
 Each contender gets a new kube-apiserver and etcd with the same nodes and Pods, all created before it starts. The result
 is the time from its first binding to its last, as a watch receives them. The bare loop posts bindings that were decided
-before: it measures what the API server can take, the upper limit. Prints a table; asserts nothing.
+before: it measures the upper limit of the API server. Prints a table; asserts nothing.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Result:
     started: float = 0.0
     cpu: float = 0.0
     memory: float = 0.0
-    """Peak, in MiB."""
+    """The peak memory, in MiB."""
     times: list[float] = field(default_factory=list)
 
     @property
@@ -121,7 +121,7 @@ def binding_bodies(pods: int, gang: int, nodes: int) -> Iterable[tuple[str, byte
 
 @contextmanager
 def started(name: str, plane: ControlPlane, folder: Path) -> Iterator[int | None]:
-    """Runs a contender; yields its process id, None for the bare loop, which has no process of its own."""
+    """Runs a contender; yields its process id, or None for the bare loop, which has no process of its own."""
     if name == OURS:
         with running("scheduler", plane, folder, "--leader-elect=false") as pid:
             yield pid

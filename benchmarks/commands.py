@@ -1,9 +1,9 @@
-"""``explain`` and ``simulate`` as whole commands, from the start of the process to its end.
+"""Measures the commands ``explain`` and ``simulate``, from the start of the process to its end.
 
-``explain``: jobs that wait on 2,000 nodes with 20,000 Pods, read from a file as ``kubectl get -o json`` prints it and
-from manifests, with the built-in configuration and with one that has preempt and reclaim. ``simulate -o json``: 100,000
-Pods placed on 10,000 nodes, and everything printed. ``--live``: ``explain`` of these jobs on a real API server
-instead, which takes minutes to fill. Prints a table; asserts nothing.
+``explain`` explains jobs that wait on 2,000 nodes with 20,000 Pods, read from a file as ``kubectl get -o json`` prints
+it and from manifests, with the built-in configuration and with a configuration that has preempt and reclaim. ``simulate
+-o json`` places 100,000 Pods on 10,000 nodes, and prints all objects. With ``--live``, ``explain`` explains these jobs
+on a real API server, which takes minutes to fill. Prints a table; asserts nothing.
 """
 
 import argparse
@@ -34,7 +34,7 @@ tiers:
             {name: proportion}, {name: nodeorder}, {name: binpack}]
 """
 LIMITS = {"default": 5, "preempt and reclaim": 15, "simulate": 20}
-"""Seconds that a command may take on two cores that do nothing else."""
+"""The time limit of a command in seconds, on two cores that are otherwise idle."""
 
 
 def waiting(shape: str, plain: bool) -> tuple[str, Iterator[Raw]]:
@@ -62,7 +62,7 @@ def write(path: Path, objects: Iterator[Raw]) -> None:
 
 
 def run(arguments: list[str]) -> tuple[float, float, float]:
-    """Elapsed seconds, processor seconds and peak memory in MiB of one command."""
+    """The elapsed seconds, processor seconds and peak memory in MiB of one command."""
     command = [sys.executable, "-m", "scheduler.cli.main", *arguments]
     begun = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=installed()) as process:

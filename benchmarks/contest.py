@@ -24,7 +24,7 @@ from scheduler.api.kinds import find_kind
 IN_FLIGHT = 64
 LINE_LIMIT = 2**22
 TIMEOUT = 900.0
-"""Seconds after which a contender is given up."""
+"""The seconds after which a contender is stopped."""
 _ANSWERED = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -44,7 +44,7 @@ class _Status(msgspec.Struct):
 
 
 class Seen(msgspec.Struct):
-    """What a watch delivers of a Pod or a PodGroup."""
+    """The fields of a Pod or a PodGroup that a watch reads."""
 
     metadata: _Meta = msgspec.field(default_factory=_Meta)
     spec: _Spec = msgspec.field(default_factory=_Spec)
@@ -52,7 +52,7 @@ class Seen(msgspec.Struct):
 
 
 class SeenMap(msgspec.Struct):
-    """What a watch delivers of a ConfigMap."""
+    """The fields of a ConfigMap that a watch reads."""
 
     metadata: _Meta = msgspec.field(default_factory=_Meta)
     data: dict[str, str] = {}
@@ -101,17 +101,17 @@ class Api:
             await answer.read()
 
     async def post_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
-        """Post with IN_FLIGHT requests under way."""
+        """Sends POST requests, with IN_FLIGHT requests in flight."""
         await self.do_all(self.post, requests)
 
     async def patch_all(self, requests: Iterable[tuple[str, bytes]]) -> None:
-        """Sends JSON merge patches, with IN_FLIGHT requests under way."""
+        """Sends JSON merge patches, with IN_FLIGHT requests in flight."""
         await self.do_all(self.patch, requests)
 
     async def do_all(
         self, send: Callable[[str, bytes], Awaitable[None]], requests: Iterable[tuple[str, bytes]]
     ) -> None:
-        """Call ``send`` with each path and body, with IN_FLIGHT calls under way."""
+        """Calls ``send`` with each path and body, with IN_FLIGHT calls in flight."""
         source = iter(requests)
 
         async def work() -> None:
@@ -140,7 +140,7 @@ class Api:
                 yield each
 
     async def watch_maps(self, path: str, ready: asyncio.Event | None = None) -> AsyncGenerator[SeenMap, None]:
-        """Does what ``watch`` does, for ConfigMaps."""
+        """Watches ConfigMaps, as ``watch`` does for other objects."""
         async with aclosing(self._watch(path, _Event[SeenMap], ready)) as objects:
             async for each in objects:
                 yield each
@@ -169,7 +169,8 @@ class Api:
     async def watch_bindings(
         self, path: str, counts: Callable[[str], bool], expected: int, times: list[float], ready: asyncio.Event
     ) -> None:
-        """Notes when each Pod with a counted name is first seen with a node, until ``expected`` are."""
+        """Records the time when each Pod with a counted name is first seen with a node, until ``expected`` Pods have
+        been seen."""
         seen: set[tuple[str, str]] = set()
         async with aclosing(self.watch(path, ready)) as pods:
             async for pod in pods:
@@ -188,8 +189,8 @@ def installed() -> dict[str, str]:
 
 @contextmanager
 def running(role: str, plane: ControlPlane, folder: Path, *options: str) -> Iterator[int]:
-    """Run one of our programs (``scheduler``, ``controllers``, ``webhooks``) without rate limits; its process id. Its
-    log goes to ``folder``."""
+    """Runs one of our programs (``scheduler``, ``controllers``, ``webhooks``) without rate limits, and yields its
+    process id. Its log is written to ``folder``."""
     flags = ["--kube-api-qps=100000", "--kube-api-burst=100000", "--enable-healthz=false"]
     if role != "webhooks":
         flags.append("--enable-metrics=false")
@@ -199,7 +200,8 @@ def running(role: str, plane: ControlPlane, folder: Path, *options: str) -> Iter
 
 @contextmanager
 def command(name: str, plane: ControlPlane, folder: Path, *options: str) -> Iterator[int]:
-    """Run a sub-command of ours until the end of the block; its process id. Its output goes to ``folder``."""
+    """Runs one of our sub-commands until the end of the block, and yields its process id. Its output is written to
+    ``folder``."""
     whole = [sys.executable, "-m", "scheduler.cli.main", name, "--kubeconfig", str(plane.kubeconfig), *options]
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(whole, stdout=log, stderr=log, env=installed())
@@ -215,7 +217,7 @@ def command(name: str, plane: ControlPlane, folder: Path, *options: str) -> Iter
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time a process has used."""
+    """The user and system time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -228,8 +230,8 @@ def peak_memory(pid: int) -> float:
 
 
 def answered_requests(metrics: str) -> Counter[str]:
-    """How many requests an API server has answered: ``DELETE pods`` -> number, without watches and those of leases.
-    ``metrics``: what it has at ``/metrics``."""
+    """The number of requests that an API server has answered, such as ``DELETE pods``, without watches and requests
+    about leases. ``metrics``: the text at ``/metrics``."""
     found: Counter[str] = Counter()
     for labels, number in _ANSWERED.findall(metrics):
         label = dict(_LABEL.findall(labels))

@@ -1,8 +1,8 @@
 """Figures of benchmarks that can be compared between machines and days.
 
 A benchmark reports ratios: to kube-scheduler or to a bare loop in the same run, or to the processor time that this
-machine needs for a fixed piece of work (``report_time``). Memory and numbers of requests are reported as they are.
-``benchmarks.check`` compares them with those of ``recorded.json``.
+machine needs for a fixed piece of work (``report_time``). Memory and numbers of requests are reported unchanged.
+``benchmarks.check`` compares the figures with those in ``recorded.json``.
 """
 
 import json
@@ -52,7 +52,7 @@ def _unit() -> float:
 
 
 def _piece_of_work() -> float:
-    """Processor seconds for what a scheduler mostly does: objects in dictionaries, JSON, columns."""
+    """The processor seconds for the operations that a scheduler mostly does: objects in dictionaries, JSON, columns."""
     begun = time.process_time()
     objects = {
         f"default/pod-{i}": {"name": f"pod-{i}", "cpu": i % 64, "labels": {"app": str(i % 100)}} for i in range(40_000)

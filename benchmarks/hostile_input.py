@@ -1,7 +1,7 @@
-"""What a tenant may write, at its largest, and what it costs a session: in memory, on a cluster with running Pods.
+"""Measures the costs of the largest objects of a tenant for a session, in memory, on a cluster with running Pods.
 
 Each attack consists of objects that an API server accepts from a user with the ClusterRole ``edit`` in one namespace.
-They are decoded and taken into the cache as from a watch. Then a Pod of another tenant arrives, and a session places
+They are decoded and stored in the cache as from a watch. Then a Pod of another tenant arrives, and a session places
 it; further Pods follow while the attack still waits. Times are processor times; each attack is measured in its own
 process. Prints the table of docs/hostile-input.md; asserts nothing.
 """
@@ -111,7 +111,7 @@ def one_term(**more: Any) -> list[Raw]:
 
 
 def many(number: int, make: Callable[[int], Raw]) -> list[Raw]:
-    """As many Pods, each different."""
+    """This number of Pods, each different."""
     found = []
     for i in range(number):
         name = f"evil-{i}"
@@ -388,11 +388,11 @@ ATTACKS: Final[dict[str, Callable[[], list[Raw]]]] = {
     ),
     "a ResourceClaim of 1,024 costly expressions": lambda: claims(1_024),
 }
-"""Title -> the objects."""
+"""Maps the title of an attack to its objects."""
 
 
 def cluster() -> ClusterCache:
-    """Nodes, and four running Pods on each, of 20 tenants."""
+    """A cluster of nodes with four running Pods on each; the Pods belong to 20 tenants."""
     cache = ClusterCache(["volcano-py"])
     cache.configure(parse_configuration(CONFIGURATION))
     take_in(
@@ -434,7 +434,7 @@ def cluster() -> ClusterCache:
 
 
 def take_in(cache: ClusterCache, objects: Iterable[Raw]) -> float:
-    """Decodes objects and takes them into the cache. Returns the processor time."""
+    """Decodes objects and stores them in the cache. Returns the processor time."""
     seconds = 0.0
     for raw in objects:
         kind = find_kind(raw["apiVersion"], raw["kind"])

@@ -11,11 +11,11 @@ from scheduler.api.kinds import POD_GROUP
 
 Raw = dict[str, Any]
 _AT_ONCE = 2_000
-"""Objects that are held in memory before they are sent."""
+"""The number of objects that are in memory before they are sent."""
 
 
 async def fill(plane: ControlPlane, objects: Iterable[Raw]) -> None:
-    """Create the objects, which may have uids and statuses: they get their own uids, and these statuses."""
+    """Creates the objects, which may have uids and statuses: they get new uids, and these statuses."""
     source = iter(objects)
     async with Api.of(plane) as api:
         while part := list(islice(source, _AT_ONCE)):

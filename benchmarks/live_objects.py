@@ -19,7 +19,7 @@ _IDS = uuid.UUID("0b0fd0a1-6d5c-4b1e-9a52-0f4b0b9a0c11")
 def cluster(
     nodes: int, pods: int, *, size: int = GANG, plain: bool = False, bound: bool = True
 ) -> Iterator[Raw]:  # fmt: skip
-    """Nodes that gangs of ``size`` Pods in two queues fill; ``bound``: every Pod runs already, else it waits."""
+    """Nodes that gangs of ``size`` Pods in two queues fill; ``bound``: whether every Pod runs, otherwise it waits."""
     for name, spec in {
         "research": {"weight": 2, "reclaimable": True},
         "batch": {"weight": 1, "reclaimable": True},

@@ -1,9 +1,9 @@
-"""How long a single Pod waits on a cluster with room: from its creation to its binding, as a client sees both.
+"""Measures how long a single Pod waits on a cluster with room: from its creation to its binding, as a client sees both.
 
 Each contender gets a new kube-apiserver and etcd with the same nodes and running Pods. Then Pods that belong to no
-workload are created one by one at a fixed rate; for us, our controllers create their PodGroups. In the last line, as
-many Pods come from Deployments of a few replicas each; they count from the moment at which a watch shows them. Prints
-the median and the 99th percentile, and the processor time that the contender's processes use; asserts nothing.
+workload are created one by one at a fixed rate; for our scheduler, our controllers create their PodGroups. In the last
+line, as many Pods come from Deployments of a few replicas each; they count from the moment at which a watch shows them.
+Prints the median and the 99th percentile, and the processor time that the contender's processes use; asserts nothing.
 """
 
 import argparse
@@ -29,9 +29,9 @@ from controlplane.run import ControlPlane
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 OF_DEPLOYMENTS = f"{OURS}, Deployments"
 REST = 1.0
-"""Seconds in which the processes use almost no processor time before the first Pod is created."""
+"""The seconds in which the processes use almost no processor time before the first Pod is created."""
 WARM_UP = 10
-"""Pods that are created before those that count."""
+"""The number of Pods that are created before the measured Pods."""
 
 
 @dataclass
@@ -40,19 +40,19 @@ class Result:
 
     name: str
     waits: list[float]
-    """From the creation of a Pod to its binding; empty: another program creates the Pods."""
+    """The seconds from the creation of a Pod to its binding; empty if another program creates the Pods."""
     seen_waits: list[float]
-    """From the first event of a Pod to its binding, as a watch shows both."""
+    """The seconds from the first event of a Pod to its binding, as a watch shows both."""
     cpu: dict[str, float]
-    """Process -> processor time per second of real time, while Pods are created."""
+    """Maps each process to its processor time per second of real time, while Pods are created."""
     at_rest: dict[str, float]
     """The same before the first Pod."""
     memory: float
-    """Peak of all processes, in MiB."""
+    """The peak memory of all processes, in MiB."""
 
 
 def running_pods(number: int, nodes: int) -> Iterable[tuple[str, bytes]]:
-    """Pods of another scheduler that are on nodes."""
+    """The Pods of another scheduler that are on nodes."""
     for i in range(number):
         yield (
             PODS,
@@ -103,7 +103,7 @@ async def quiet(pids: Iterable[int]) -> None:
 async def usage(
     pids: dict[str, int], begun: tuple[float, dict[str, float]] | None = None
 ) -> tuple[float, dict[str, float]]:
-    """The time and the processor time of each process; ``begun``: what to subtract."""
+    """The time and the processor time of each process; ``begun``: the values to subtract."""
     now, used = time.perf_counter(), {role: cpu_seconds(pid) for role, pid in pids.items()}
     if begun is None:
         return now, used

@@ -1,7 +1,9 @@
-"""The session of a lone Pod, and one in which nothing changed, in memory, beside many jobs of one running Pod each.
+"""Measures the session of a single Pod, and a session in which nothing changed, in memory, beside many jobs of one
+running Pod each.
 
-Each size runs in a process of its own, so that peak memory is that size's. A session is the snapshot, the cycle, and
-the assumption of its decisions; its processor time counts, in the median of several. Prints a table; asserts nothing.
+Each size runs in a separate process, so that peak memory is measured for each size. A session is the snapshot, the
+cycle, and the assumption of its decisions; its processor time counts, in the median of several. Prints a table; asserts
+nothing.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""The scheduler alone, in memory: one cold session over clusters of growing size, and one in which nothing changed.
+"""Measures the scheduler alone, in memory: one cold session on clusters of growing size, and one session in which
+nothing changed.
 
-Mixed work in gangs of 100: cpu tasks, tasks of eight Ascend 910 chips, tasks of one card under a card quota. Each size
-runs in a process of its own, so that peak memory is that size's. Prints a table; asserts nothing.
+The work is a mix of gangs of 100: cpu tasks, tasks of eight Ascend 910 chips, tasks of one card under a card quota.
+Each size runs in a separate process, so that peak memory is measured for each size. Prints a table; asserts nothing.
 """
 
 import argparse
@@ -77,7 +78,7 @@ def device_info(number: int) -> Iterator[objects.ConfigMap]:
 
 @dataclass(frozen=True)
 class Mix:
-    """How many gangs there are of each kind: of chips first, then of cards, then of cpu."""
+    """The number of gangs of each kind: gangs with chips, then with cards, then with cpu."""
 
     gangs: int
     chip_gangs: int
@@ -91,7 +92,7 @@ class Mix:
         return cls(gangs, chip_gangs, card_gangs)
 
     def gang(self, i: int) -> tuple[str, dict[str, Any], dict[str, str]]:
-        """(queue, requests, annotations) of the i-th gang."""
+        """The (queue, requests, annotations) of the i-th gang."""
         if i < self.chip_gangs:
             return "chips", {"cpu": "8", "memory": "32Gi", ASCEND_910: "8"}, {}
         if i < self.chip_gangs + self.card_gangs:
@@ -137,7 +138,7 @@ def queues() -> Iterator[scheduling.Queue]:
 
 
 def measure(node_number: int, pod_number: int) -> dict[str, float]:
-    """Fills a cache, runs one cold session, confirms its bindings, and runs one in which nothing changed."""
+    """Fills a cache, runs one cold session, confirms its bindings, and runs a session in which nothing changed."""
     configuration = parse_configuration(CONFIGURATION)
     cache = ClusterCache(["volcano-py"])
     begun = time.perf_counter()

@@ -1,7 +1,8 @@
-"""A cluster of all families of NPU servers: 2,000 nodes in equal parts, and 1,000 jobs that ask for about all chips.
+"""A cluster of all families of NPU servers: 2,000 nodes in equal parts, and 1,000 jobs that request about all
+chips.
 
-Five sessions, between which Pods terminate and are deleted. Raises an error if a chip is given twice or a Pod is bound
-without its chips. Prints a table.
+The benchmark runs five sessions, between which Pods terminate and are deleted. Raises an error if a chip is given twice
+or a Pod is bound without its chips. Prints a table.
 """
 
 import argparse
@@ -32,13 +33,13 @@ from scheduler.plugins.ascend.masks import parse_chips
 from scheduler.plugins.ascend.npu_requests import ChipResource
 
 POOL = "pool"
-"""Label of the nodes of a family, which its jobs select."""
+"""The label of the nodes of a family, which its jobs select."""
 START = "2026-01-01T00:00:00Z"
 SUPER_POD_NODES = 30
 CHIPS = {family.name: min(family.chips, 16) for family in FAMILIES}
-"""Of a node."""
+"""Maps each family to the number of chips of a node."""
 ALONE = ("module_910_x8", "chip_310p_duo_distributed")
-"""Families of which a job of several Pods may not ask for any number of chips: their jobs have one Pod."""
+"""The families of which a job of several Pods may not request every number of chips: their jobs have one Pod."""
 
 
 def traits(family: ChipFamily) -> dict[str, str]:
@@ -109,9 +110,9 @@ class Cluster:
             if isinstance(obj, objects.Pod):
                 self.pods[obj.metadata.name] = obj
         self.held: dict[str, int] = {}
-        """Node -> mask of the chips of its Pods."""
+        """Maps each node to the mask of the chips of its Pods."""
         self._chips: dict[str, int] = {}
-        """Pod on a node -> mask of its chips."""
+        """Maps each Pod on a node to the mask of its chips."""
 
     def session(self) -> tuple[float, int]:
         """Runs a session and confirms its bindings. Returns its seconds of cpu, and the number of bindings. Raises
@@ -143,7 +144,7 @@ class Cluster:
         self._chips[bind.task.name] = mask
 
     def terminate(self, share: int) -> list[objects.Pod]:
-        """Marks the Pods of one of ``share`` jobs as terminating, and returns those on nodes."""
+        """Marks the Pods of one of ``share`` jobs as terminating, and returns the Pods on nodes."""
         found = [self.pods[name] for name in self._chips if int(name.split("-")[1]) % share == 0]
         for pod in found:
             pod.metadata.deletion_timestamp = START

@@ -2,8 +2,8 @@
 
 The nodes are full of Pods of low priority. Preemptors are jobs of one Pod each, one gang, jobs of equal priority (no
 Pod may be evicted), jobs of a queue that is far over its quota, and reclaimers of a second queue; and as many gangs of
-eight Pods of higher priority, of equal priority and of a second queue. Each job has an image of its own. Each kind has
-a cluster of its own and two sessions: in the second, the evicted Pods terminate. Prints a table of processor times of
+eight Pods of higher priority, of equal priority and of a second queue. Each job has a different image. Each kind has
+a separate cluster and two sessions: in the second, the evicted Pods terminate. Prints a table of processor times of
 sessions; those of actions are wall-clock times. Asserts nothing.
 """
 
@@ -49,7 +49,7 @@ KINDS = {
     "gangs of 8 of equal priority": (GANGS, LOW, "4", "default"),
     "gangs of 8 of another queue": (GANGS, LOW, "4", "other"),
 }
-"""Name -> (jobs and Pods per job, priority class, cpu of a Pod, queue)."""
+"""Maps a name to (jobs and Pods per job, priority class, cpu of a Pod, queue)."""
 
 
 def nodes(number: int) -> Iterator[objects.Node]:

@@ -1,7 +1,7 @@
 """Shows where a benchmark and the programs that it starts spend their time.
 
-py-spy samples all Python processes and threads. Prints the functions with the most samples, of their own and with what
-they call, and keeps the stacks for a viewer of flame graphs (https://www.speedscope.app reads the file).
+py-spy samples all Python processes and threads. Prints the functions with the most samples, without and with the
+functions that they call, and keeps the stacks for a viewer of flame graphs (https://www.speedscope.app reads the file).
 """
 
 import argparse
@@ -19,7 +19,8 @@ SHOWN = 30
 
 
 def functions(stacks: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
-    """Function -> samples of its own, and with those of the functions that it calls. ``stacks``: ``outer;inner 12``."""
+    """Maps each function to its own samples, and to its samples including the functions that it calls. ``stacks``:
+    ``outer;inner 12``."""
     own, total = Counter[str](), Counter[str]()
     for line in stacks:
         stack, _, number = line.rpartition(" ")

@@ -1,10 +1,10 @@
 """The complete hccl.json of one AscendJob of many Pods, on a real API server, and loops that only create Pods.
 
 Each contender gets a new kube-apiserver and etcd. "one by one" creates the same Pods one after the other, over one
-connection; "64 at once" with so many requests under way. "job" runs the controllers with one AscendJob; its PodGroup is
+connection; "64 at once" has 64 requests in flight. "job" runs the controllers with one AscendJob; its PodGroup is
 opened as soon as it is seen, and each Pod gets its chips, an address and the phase Running as soon as it is seen, by
-one request per Pod, as scheduler, device plugin and kubelet would by more. "64 at once, chips" is the loop beside which
-the same is done, since these requests delay those that create Pods.
+one request per Pod, while scheduler, device plugin and kubelet would send several. During "64 at once, chips",
+Pods get their chips in the same way, since these requests delay the requests that create Pods.
 
 The results: the time from the creation of the job until its Pods exist, until the last one has its chips, and until
 hccl.json is complete; the number of writes of hccl.json, and the shortest time between two. Then one Pod after the
@@ -53,17 +53,18 @@ class Result:
     last_chips: float = 0.0
     completed: float = 0.0
     writes: list[float] = field(default_factory=list)
-    """When hccl.json was written."""
+    """The time when hccl.json was written."""
     later_writes: list[float] = field(default_factory=list)
     """The same while addresses change."""
     changed: int = 0
-    """How many addresses changed."""
+    """The number of addresses that changed."""
     cpu: float = 0.0
     memory: float = 0.0
 
 
 def with_chips(number: int, address: int) -> bytes:
-    """The request that stands for scheduler, device plugin and kubelet. ``address``: the last parts of the Pod's."""
+    """The request that represents scheduler, device plugin and kubelet. ``address``: the last parts of the Pod's
+    address."""
     chips = [
         {"device_id": str(chip), "device_ip": f"10.{number // 250}.{number % 250}.{chip + 1}", "super_device_id": "0"}
         for chip in range(CHIPS)
@@ -101,8 +102,8 @@ class Devices:
         self.gave_last = 0.0
 
     async def run(self, ready: asyncio.Event, gives: bool) -> None:
-        """Handles Pods as they are seen, with as many requests under way as those that create them. ``gives``: whether
-        they get chips; otherwise they are only counted."""
+        """Handles Pods as they are seen, with as many requests in flight as the loop that creates them. ``gives``:
+        whether Pods get chips; otherwise they are only counted."""
         numbers: asyncio.Queue[int] = asyncio.Queue()
         workers = [asyncio.create_task(self._give(numbers)) for _ in range(IN_FLIGHT)]
         seen: set[str] = set()
@@ -131,14 +132,14 @@ class Devices:
             numbers.task_done()
 
     def changes(self) -> Iterator[tuple[str, bytes]]:
-        """Other addresses for one Pod after the other, without end."""
+        """Yields other addresses for one Pod after the other, without end."""
         for i in count():
             pod = i % len(self.pods)
             yield f"{PODS}/{self.pods[pod]}/status", with_chips(pod, len(self.pods) + i % 50_000)
 
 
 async def note_tables(api: Api, times: list[tuple[float, str]], completed: asyncio.Event) -> None:
-    """Notes when hccl.json is written, and its status."""
+    """Records the time when hccl.json is written, and its status."""
     known = ""
     async with aclosing(api.watch_maps(MAPS)) as maps:
         async for each in maps:
@@ -174,7 +175,8 @@ async def run(name: str, arguments: argparse.Namespace) -> Result:
 async def measure(
     result: Result, creator: Api, api: Api, plane: ControlPlane, folder: Path, arguments: argparse.Namespace
 ) -> None:
-    """``creator``: opens its connections when it begins, as the controllers do; ``api``: has them open."""
+    """``creator``: a loop that opens its connections when it begins, as the controllers do; ``api``: has open
+    connections."""
     devices, ready, completed = Devices(api, arguments.pods), asyncio.Event(), asyncio.Event()
     times: list[tuple[float, str]] = []
     with ExitStack() as processes:

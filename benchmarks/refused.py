@@ -1,7 +1,7 @@
-"""Ten thousand Pods of an autoscaler that the quota of their queue refuses, on a real API server: what their reasons
-cost.
+"""Measures the costs of the reasons of ten thousand Pods of an autoscaler that the quota of their queue refuses, on a
+real API server.
 
-``--pods`` Pods ask for one core each in a queue of ten cores. First they wait for their first reason. Then the quota
+``--pods`` Pods request one core each in a queue of ten cores. First they wait for their first reason. Then the quota
 changes a little each second, and with it the numbers in all reasons. The scheduler runs without a rate limit. Prints
 for both phases the writes of statuses and Events: in all, per second, and the most in one session. Asserts nothing.
 """
@@ -39,7 +39,7 @@ tiers:
   - {name: capacity}
 """
 QUIET: Final = 5.0
-"""Seconds without a write after which all Pods have their reasons."""
+"""The seconds without a write after which all Pods have their reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ async def _sample(url: str) -> Sample:
 
 
 async def _samples(url: str, seconds: float | None) -> list[Sample]:
-    """Samples every 0.2 s, for ``seconds``, or (None) until nothing has been written for ``QUIET`` seconds."""
+    """Takes samples every 0.2 s, for ``seconds``, or (None) until nothing has been written for ``QUIET`` seconds."""
     found = [await _sample(url)]
     changed = found[0].at
     while True:

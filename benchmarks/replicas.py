@@ -1,8 +1,9 @@
-"""Two replicas of the scheduler and of the controllers on a real API server: memory under churn, and failover.
+"""Two replicas of the scheduler and of the controllers on a real API server: memory while objects are created
+and deleted, and failover.
 
 ``churn`` creates vcjobs, lets them run and deletes them, round after round, and shows the memory of the leader and of
 the standby when all jobs are deleted. ``kills`` kills the leaders with SIGKILL repeatedly, and shows the time until
-another holds the lease, and until it has done something. Prints tables; asserts nothing.
+another replica holds the lease, and until it has done its first work. Prints tables; asserts nothing.
 """
 
 import argparse
@@ -30,13 +31,14 @@ SCHEDULING: Final = "/apis/scheduling.volcano.sh/v1beta1"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE_NAMES: Final = {"scheduler": "volcano-py", "controllers": "volcano-py-controllers"}
 TIMEOUT: Final = 900.0
-"""Seconds after which a wait is given up."""
+"""The time limit of a wait, in seconds."""
 REST: Final = 35.0
-"""Seconds between the last deletion of a round and the measurement of memory: Events and held statuses are written."""
+"""The seconds between the last deletion of a round and the measurement of memory, in which Events and held statuses are
+written."""
 
 
 class Replica:
-    """One process."""
+    """One process of a role."""
 
     def __init__(self, role: str, plane: ControlPlane, folder: Path) -> None:
         self.role = role
@@ -51,7 +53,7 @@ class Replica:
 
     @property
     def ready(self) -> bool:
-        """Whether it leads or stands by."""
+        """Whether the process is the leader or a standby."""
         return self.said("standing by") or self.said('"leading"')
 
     @property
@@ -140,7 +142,7 @@ def one_round(api: Client, namespace: str, jobs: int, pods: int) -> None:
 
 # --- kills ------------------------------------------------------------------------------------------------------------
 def kills(number: int) -> None:
-    """Kills at random moments between two renewals; the other replica stands by."""
+    """Kills leaders at random moments between two renewals; the other replica is the standby."""
     table = Table("Role", "Another holds the lease after (s)", "and has done something after (s)")
     chance = random.Random(20261122)
     with cluster() as (plane, folder):
@@ -163,7 +165,7 @@ def kills(number: int) -> None:
 
 
 def one_kill(api: Client, role: str, pair: Sequence[Replica], namespace: str) -> tuple[float, float]:
-    """Seconds until another replica holds the lease, and until it handles a new job."""
+    """The seconds until another replica holds the lease, and until it handles a new job."""
 
     def holder() -> str:
         return str(api.get(f"{LEASES}/{LEASE_NAMES[role]}")["spec"]["holderIdentity"])

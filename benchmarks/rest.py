@@ -1,4 +1,4 @@
-"""How much processor time our programs use at rest: percent of one core while nothing happens in a full cluster.
+"""Measures the processor time of our programs at rest: percent of one core while nothing happens in a full cluster.
 
 A real API server is filled with nodes and running gangs. Scheduler, controllers and webhooks run with leader election,
 as the chart starts them, but without probes and scrapes; kube-scheduler runs beside them. Prints a table; asserts
@@ -26,7 +26,8 @@ ELECTION: Final = ("--leader-elect-resource-namespace=default",)
 
 
 def processor_time(pid: int) -> float:
-    """Processor time of a process in seconds, to the nanosecond: at rest, it uses fewer ticks than /proc counts."""
+    """The processor time of a process in seconds, to the nanosecond: at rest, a process uses fewer ticks than /proc
+    counts."""
     return time.clock_gettime(~pid << 3 | 2)
 
 

@@ -1,10 +1,10 @@
-"""How long a scheduler takes to start on a full cluster: from the start of its process to its first binding.
+"""Measures the start of a scheduler on a full cluster: from the start of its process to its first binding.
 
 A real API server is filled with nodes and running Pods of many jobs, and one Pod waits. Each contender starts cold, is
 measured until the Pod is bound, and ends; then the next one starts on the same API server. Before, our scheduler runs
 once until it is idle, so that all statuses are as it writes them. One row is a takeover: the leader is killed with
-SIGKILL, then a Pod arrives, and the time counts from the expiry of the lease. In the last rows, the API server starts
-again just before, so that it has no objects in its memory; these are measured once. Prints tables; asserts nothing.
+SIGKILL, then a Pod arrives, and the time counts from the expiry of the lease. In the last rows, the API server restarts
+immediately before, so that it has no objects in memory; these rows are measured once. Prints tables; asserts nothing.
 """
 
 import argparse
@@ -39,22 +39,22 @@ GROUPS: Final = f"/apis/{SCHEDULING_API_VERSION}/namespaces/{NAMESPACE}/podgroup
 LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases/volcano-py"
 TAKEOVER: Final = f"{OURS}, takeover"
 RESTARTED: Final[Mapping[str, str]] = {f"{name}, API server restarted": name for name in (KUBE, OURS)}
-"""Row -> contender that starts right after the API server."""
+"""Maps a row to the contender that starts right after the API server."""
 STEPS: Final[Mapping[str, str]] = {"imports": "starting", "lists": "synced", "first session": "Open Session"}
-"""Step -> the line of our log that ends it, by its beginning."""
+"""Maps a step to the beginning of the line of our log that ends it."""
 REST: Final = 3.0
-"""Seconds in which a process uses almost no processor time before it counts as idle."""
+"""The seconds in which a process uses almost no processor time before it counts as idle."""
 
 
 @dataclass
 class Start:
-    """One start; times in seconds since the start of the process, or since the expiry of the lease."""
+    """One start. Times are seconds since the start of the process, or since the expiry of the lease."""
 
     bound: float
     cpu: float
-    """Processor time until then."""
+    """The processor time until the first binding."""
     memory: float
-    """Peak until then, in MiB."""
+    """The peak memory until the first binding, in MiB."""
     steps: dict[str, float] = field(default_factory=dict)
 
 
@@ -77,8 +77,8 @@ def waiting_pod(plane: ControlPlane, scheduler: str) -> Iterator[None]:
 
 
 def binding_time(plane: ControlPlane) -> float:
-    """Waits until the Pod is bound; the Unix time of that. It is watched: to read it again and again would take
-    processor time from what is measured."""
+    """Waits until the Pod is bound, and returns the Unix time of the binding. The function watches the Pod, because
+    repeated reads would take processor time from the measured processes."""
 
     async def bound() -> float:
         async with asyncio.timeout(TIMEOUT), Api.of(plane) as api, aclosing(api.watch(PODS)) as pods:

@@ -1,4 +1,4 @@
-"""The rows of ``make bench``: the command of each.
+"""The rows of ``make bench``, and the command of each row.
 
 ``python -m benchmarks.rows GROUP [ROW ...]`` runs the rows of a group, or some of them.
 """

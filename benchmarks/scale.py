@@ -1,9 +1,9 @@
-"""The cost of a Pod as clusters grow: the scheduler alone, in memory, with 10,000 to 1,000,000 Pods.
+"""Measures the cost of a Pod as clusters grow: the scheduler alone, in memory, with 10,000 to 1,000,000 Pods.
 
-There is a node for 20 Pods, and the work is that of ``benchmarks.memory``: gangs of 100 of cpu tasks, of tasks with
-eight Ascend 910 chips, and of tasks with one card under a card quota. Nodes, Pods and the watch events that confirm
-bindings are decoded from JSON, as an API server sends them, by the decoders of the watch. The JSON itself is not kept.
-Each size runs in a process of its own, so that peak memory is that size's. Asserts nothing.
+There is one node for every 20 Pods, and the work is the same as in ``benchmarks.memory``: gangs of 100 of cpu tasks, of
+tasks with eight Ascend 910 chips, and of tasks with one card under a card quota. Nodes, Pods and the watch events that
+confirm bindings are decoded from JSON, as an API server sends them, by the decoders of the watch. The JSON itself is
+not kept. Each size runs in a separate process, so that peak memory is measured for each size. Asserts nothing.
 """
 
 import argparse
@@ -42,27 +42,27 @@ LONE_PODS = 11
 
 
 class Measured(msgspec.Struct):
-    """What one size takes; seconds of real time where nothing else is said."""
+    """The costs of one size, in seconds of real time unless stated otherwise."""
 
     pods: int
     nodes: int
     bound: int
     store: float
-    """Processor time to decode and store all PodGroups and pending Pods."""
+    """The processor time to decode and store all PodGroups and pending Pods."""
     cold: float
     """The snapshot and the first session, which places all Pods."""
     cold_cpu: float
-    """Its processor time."""
+    """The processor time of the first session."""
     confirm: float
-    """Processor time to assume all bindings, and to decode and store the events that confirm them."""
+    """The processor time to assume all bindings, and to decode and store the events that confirm them."""
     unchanged: float
     """The snapshot and the session when nothing has changed (median)."""
     lone: float
     """The snapshot and the session that places one more Pod (median)."""
     memory: float
-    """Peak memory of the process, in MiB."""
+    """The peak memory of the process, in MiB."""
     empty: float
-    """Peak memory before the first object is stored, in MiB."""
+    """The peak memory before the first object is stored, in MiB."""
 
 
 class Work:
@@ -99,7 +99,7 @@ class Work:
         return _filled(form, int(i), int(j))
 
     def _form(self, i: int, node: str, annotations: Sequence[tuple[str, str]], status: dict[str, object]) -> bytes:
-        """A Pod of the i-th gang with ``@UID@`` and ``@INDEX@`` for what differs within the gang."""
+        """A Pod of the i-th gang with ``@UID@`` and ``@INDEX@`` in place of the values that differ within the gang."""
         queue, requests, gang_annotations = self._mix.gang(i)
         name = f"job-{i:05d}"
         metadata = {
@@ -154,7 +154,7 @@ def _uid(i: int, j: int) -> str:
 
 
 def measure(pod_number: int) -> Measured:
-    """Fills a cache, runs the first session, confirms its bindings, and runs sessions with nothing and one Pod to
+    """Fills a cache, runs the first session, confirms its bindings, and runs sessions with no Pod and one Pod to
     place."""
     gc.set_threshold(*COLLECTION)  # as in the scheduler's own process
     configuration = parse_configuration(CONFIGURATION)

@@ -5,12 +5,12 @@ from html import escape
 from math import ceil, log10
 
 Lines = Mapping[str, Sequence[float]]
-"""Name -> one value for each number of Pods."""
+"""Maps a name to one value for each number of Pods."""
 
 WIDTH, HEIGHT = 440, 300
-"""Pixels of a panel."""
+"""The pixels of a panel."""
 LEFT, RIGHT, TOP, BOTTOM = 44, 16, 36, 64
-"""Margins of the axes in a panel."""
+"""The margins of the axes in a panel."""
 COLORS = ("#3274d9", "#56a64b", "#ff780a", "#8f3bb8")
 
 

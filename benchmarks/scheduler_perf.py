@@ -1,10 +1,10 @@
 """kube-scheduler's own performance workloads, as data: Kubernetes publishes them in test/integration/scheduler_perf,
 each with a threshold of Pods per second below which its test fails.
 
-Numbers and shapes are those of Kubernetes 1.36. Two things differ: Pods that a workload wants there beforehand are
-created on their nodes instead of being scheduled, and priorities come from a priority class, as admission wants it.
-NodePinning is our own. What runs them is in ``workloads`` (a real API server) and ``workloads_memory`` (the deciding
-part alone).
+Numbers and shapes equal those of Kubernetes 1.36, with two differences: Pods that exist at the start of a workload are
+created on their nodes instead of being scheduled, and priorities come from a priority class, as admission requires.
+NodePinning is a workload of this project. ``workloads`` (a real API server) and ``workloads_memory`` (sessions alone)
+run the workloads.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,30 +19,30 @@ HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 HIGH = "high"
 """The priority class of Pods that may preempt; all others have none, which is priority 0."""
 CHURN_INTERVAL = 0.2
-"""Seconds between two Pods of a churn."""
+"""The seconds between two Pods of a churn."""
 CONFIGURATION = DEFAULT_CONFIGURATION.replace("allocate, backfill", "allocate, backfill, preempt")
-"""Of our scheduler, in all workloads: kube-scheduler preempts, too."""
+"""The configuration of our scheduler in all workloads: kube-scheduler preempts, too."""
 TEAM = {"team": "devops"}
 BIG_NODE = "the-node"
 
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Pods stamped from one template."""
+    """Pods from one template."""
 
     number: int = 0
     namespaces: tuple[str, ...] = ("default",)
-    """Taken in turn."""
+    """The namespaces of the Pods, used in turn."""
     labels: Mapping[str, str] = field(default_factory=dict)
     cpu: str = "100m"
     memory: str = "500Mi"
-    """Requests and limits; "" for neither."""
+    """The requests and limits; "" for neither."""
     priority: str = ""
     spec: Manifest = field(default_factory=dict)
     pinned: bool = False
     """The i-th may run on the i-th node only, as the Pods of a DaemonSet."""
     per_node: int = 1
-    """Of Pods that are there beforehand: how many in a row share a node."""
+    """For Pods that exist beforehand: the number of consecutive Pods on one node."""
 
     def bodies(self, prefix: str, scheduler_name: str, gang: int, nodes: int = 0) -> Iterator[Manifest]:
         """The Pods with their names; ``gang`` in a row share a PodGroup. ``nodes`` > 0: bound to so many in turn."""
@@ -95,14 +95,15 @@ class Workload:
     measured: Pods
     initial: tuple[Pods, ...] = ()
     churn: Pods | None = None
-    """One more of these every CHURN_INTERVAL while the others are scheduled; they do not count."""
+    """The template of a Pod that is created every CHURN_INTERVAL while the other Pods are scheduled; these Pods do not
+    count."""
     threshold: float = 0.0
-    """Pods per second that Kubernetes asks of kube-scheduler; 0: none is published."""
+    """The Pods per second that Kubernetes requires of kube-scheduler; 0 if none is published."""
     zones: tuple[str, ...] = ()
     tainted: int = 0
     """The number of nodes with a taint that no Pod tolerates."""
     service: Mapping[str, str] | None = None
-    """Pod selector of a Service."""
+    """The Pod selector of a Service."""
 
     @property
     def preempts(self) -> bool:
@@ -111,12 +112,12 @@ class Workload:
 
     @property
     def namespaces(self) -> list[str]:
-        """Those that the Pods are in, but for ``default``."""
+        """The namespaces of the Pods, except ``default``."""
         names = {name for pods in (self.measured, *self.initial) for name in pods.namespaces}
         return sorted(names - {"default"})
 
     def surroundings(self) -> Iterator[Manifest]:
-        """Namespaces, the priority class, a Service."""
+        """The namespaces, the priority class and a Service."""
         for name in self.namespaces:
             yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": TEAM}}
         yield {
@@ -191,8 +192,8 @@ def in_zones(*zones: str) -> Manifest:
 
 
 def pod_affinity(kind: str, color: str, key: str, *, required: bool, team: bool = False) -> Manifest:
-    """(Anti-)affinity (``podAffinity``, ``podAntiAffinity``) to Pods of one colour in both namespaces, or in those of
-    the team."""
+    """The (anti-)affinity (``podAffinity``, ``podAntiAffinity``) to Pods of one colour in both namespaces, or in the
+    namespaces of the team."""
     term: Manifest = {"labelSelector": {"matchLabels": {"color": color}}, "topologyKey": key}
     if team:
         term["namespaceSelector"] = {"matchLabels": TEAM}
@@ -229,7 +230,7 @@ def of(pods: Pods, number: int, *namespaces: str) -> Pods:
 def _pair(
     name: str, pods: Pods, initial: int, measured: int, threshold: float, zones: tuple[str, ...] = ()
 ) -> Workload:
-    """Pods of one kind, first in one namespace, then in another."""
+    """Pods of one kind, first in one namespace, then in another namespace."""
     there, coming = of(pods, initial, "sched-0"), of(pods, measured, "sched-1")
     return Workload(name, 5000, coming, (there,), threshold=threshold, zones=zones)
 

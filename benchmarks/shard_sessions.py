@@ -1,8 +1,10 @@
-"""Sessions of one of several schedulers over 100,000 nodes, in memory: what a shard saves, and what it does not.
+"""Measures sessions of one of several schedulers on 100,000 nodes, in memory: the costs that a shard reduces, and the
+costs that it does not reduce.
 
-Each scheduler stores the whole cluster, and decides on its part of the nodes and queues. The measured one is the first
-of 1, 2, 4 or 8 schedulers, whose shards are of equal size. Pods belong to gangs of 100, which are divided between 16
-queues. Each number of schedulers runs in a process of its own, so that peak memory is that number's. Asserts nothing.
+Each scheduler stores the whole cluster, and decides on its part of the nodes and queues. The measured scheduler is the
+first of 1, 2, 4 or 8 schedulers, whose shards are of equal size. Pods belong to gangs of 100, which are divided between
+16 queues. Each number of schedulers runs in a separate process, so that peak memory is measured for each number.
+Asserts nothing.
 """
 
 import argparse
@@ -35,17 +37,17 @@ CREATED = "2026-01-01T00:00:00Z"
 
 
 class Measured(msgspec.Struct):
-    """What one scheduler takes."""
+    """The costs of one scheduler."""
 
     schedulers: int
     nodes: int
     bound: int
     cold: float
-    """Processor time of the snapshot and the first session, which places all Pods of the shard."""
+    """The processor time of the snapshot and the first session, which places all Pods of the shard."""
     lone: float
-    """Processor time of the snapshot and the session that places one more Pod (median)."""
+    """The processor time of the snapshot and the session that places one more Pod (median)."""
     memory: float
-    """Peak memory of the process, in MiB."""
+    """The peak memory of the process, in MiB."""
 
 
 class Cluster:
@@ -97,7 +99,7 @@ class Cluster:
             self.store(POD, f"{name}-{i}", meta, spec=pod, status={"phase": "Pending"})
 
     def session(self) -> tuple[int, float]:
-        """Bound Pods, and seconds of processor time."""
+        """The bound Pods, and the seconds of processor time."""
         began = time.process_time()
         outcome = run_cycle(self.cache.snapshot(time.time()), parse_configuration(DEFAULT_CONFIGURATION))
         seconds = time.process_time() - began

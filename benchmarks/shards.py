@@ -1,4 +1,4 @@
-"""One, two and four schedulers on one real API server: bindings per second, and whether a Pod is tried twice.
+"""Measures one, two and four schedulers on one real API server: bindings per second, and whether a Pod is placed twice.
 
 Each number of schedulers gets a new kube-apiserver and etcd with the same nodes, queues and Pods, all created before
 they start. Every scheduler has the same number of nodes and queues. The result is the time from the first binding to
@@ -38,14 +38,14 @@ class Measured(msgspec.Struct):
 
     schedulers: int
     times: list[float]
-    """When each Pod was seen bound."""
+    """The time when each Pod was seen bound."""
     tried: int
-    """Placements that the schedulers decided."""
+    """The placements that the schedulers decided."""
     failed: int
-    """Bindings that the API server refused."""
+    """The bindings that the API server refused."""
     cpu: float
     memory: float
-    """Peak of the largest scheduler, in MiB."""
+    """The peak memory of the largest scheduler, in MiB."""
 
     @property
     def rate(self) -> float:
@@ -74,7 +74,7 @@ def group_bodies(pods: int, gang: int) -> Iterable[tuple[str, bytes]]:
 
 
 def attempts(port: int) -> dict[str, int]:
-    """Result -> number of Pods, from the metrics of one scheduler."""
+    """Maps each result to the number of Pods, from the metrics of one scheduler."""
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         page = answer.read().decode()
     found = re.findall(r'^volcano_schedule_attempts_total\{result="(\w+)"\} (\S+)$', page, re.MULTILINE)

@@ -50,20 +50,20 @@ configurations:
 """
 START = "2026-01-01T00:00:00Z"
 CHIPS, SIZE = 16, 32
-"""Chips of a node, nodes of a super pod."""
+"""The chips of a node, and the nodes of a super pod."""
 BLOCK, TOO_LARGE = 16, 48
-"""Nodes of a block of the job, and of the jobs that wait."""
+"""The nodes of a block of the job, and of the waiting jobs."""
 SELECTOR = {ACCELERATOR_TYPE: "module-a3-16-super-pod"}
 KINDS: dict[str, tuple[int, int]] = {
     "no other job": (0, 0),
     "50 jobs of 48 nodes wait": (50, 48),
     "50 jobs of 240 nodes wait": (50, 240),
 }
-"""Name -> number of jobs that wait, and nodes of each."""
+"""Maps a name to the number of waiting jobs, and to the nodes of each."""
 
 
 def nodes(number: int) -> Iterator[tuple[objects.Node, objects.ConfigMap]]:
-    """Servers with the ConfigMaps of their device plugins."""
+    """The servers with the ConfigMaps of their device plugins."""
     names = [f"Ascend910-{chip}" for chip in range(CHIPS)]
     for i in range(number):
         name, super_pod = f"node-{i:04d}", i // SIZE
@@ -136,7 +136,7 @@ def filled(number: int, kind: str) -> ClusterCache:
 
 
 def measure(number: int, pods: int, kind: str, profile: cProfile.Profile | None = None) -> tuple[float, Outcome]:
-    """The processor seconds of the snapshot and the session, and what the session decided."""
+    """The processor seconds of the snapshot and the session, and the decisions of the session."""
     configuration = parse_configuration(CONFIGURATION)
     cache = filled(number, kind)
     for _ in range(3):

@@ -1,10 +1,10 @@
 """Many vcjobs at once, or (``--acjob``) one AscendJob, on a real API server: the time until all their Pods exist and
 until all are bound, compared with loops that only create Pods, or create and bind them.
 
-Each contender gets a new kube-apiserver and etcd. "controllers" runs the controllers alone, and opens every PodGroup as
-soon as it is seen, as a scheduler with room for all would; "controllers and scheduler" runs both, so that Pods are also
-bound. Times are from the creation of the first vcjob to the moment a watch shows the Pod. Afterwards the controllers
-are left alone for a while, and what they use in that time is measured. Prints a table; asserts nothing.
+Each contender gets a new kube-apiserver and etcd. "controllers" runs the controllers alone, and admits every PodGroup
+as soon as it is seen, as a scheduler with room for all would do; "controllers and scheduler" runs both, so that Pods
+are also bound. Times are from the creation of the first vcjob to the moment a watch shows the Pod. Afterwards, the
+processor time of the idle controllers is measured for a while. Prints a table; asserts nothing.
 """
 
 import argparse
@@ -54,11 +54,11 @@ class Result:
     first_bound: float = -1.0
     all_bound: float = -1.0
     cpu: dict[str, float] = field(default_factory=dict)
-    """Role -> processor time from the first vcjob to the last Pod."""
+    """Maps each role to its processor time from the first vcjob to the last Pod."""
     memory: float = -1.0
-    """Of the controllers."""
+    """The peak memory of the controllers."""
     idle_share: float = -1.0
-    """Of one core, by the controllers once nothing happens any more."""
+    """The share of one core that the controllers use once nothing happens any more."""
 
 
 def template() -> dict[str, object]:
@@ -141,7 +141,7 @@ async def create_and_bind(api: Api, arguments: argparse.Namespace) -> None:
 
 @dataclass
 class Times:
-    """Times of the clock at which a watch showed Pods for the first time."""
+    """The times of the clock at which a watch showed Pods for the first time."""
 
     exist: dict[str, float] = field(default_factory=dict)
     bound: dict[str, float] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Times:
 
 
 async def open_groups(api: Api) -> None:
-    """Set every PodGroup to Inqueue as soon as it is seen."""
+    """Sets every PodGroup to Inqueue as soon as it is seen."""
     slots = asyncio.Semaphore(IN_FLIGHT)
     body = msgspec.json.encode({"status": {"phase": "Inqueue"}})
 

@@ -3,7 +3,7 @@ thresholds of Kubernetes.
 
 Each contender gets a new kube-apiserver and etcd with the same nodes and Pods, and no limit on its requests. It starts
 as a standby, so it has read the cluster when the clock starts: at the moment in which it may lead. The result is the
-time from then to the last binding. The rate from the first binding on, which is what Kubernetes measures, is printed
+time from then to the last binding. The rate from the first binding on, which Kubernetes measures, is printed
 beside it. Our Pods belong to PodGroups, whose Pods start together. Prints the requests of each contender and a table
 and, on request, writes it as Markdown and all figures as JSON; asserts nothing.
 """
@@ -36,9 +36,9 @@ PODS = "/api/v1/pods"
 LEASE = "benchmark"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 RETRY = "100ms"
-"""How often a contender tries to become the leader."""
+"""The time between two attempts of a contender to become the leader."""
 REST = 1.0
-"""Seconds without work after which a contender is ready."""
+"""The seconds without work after which a contender is ready."""
 
 
 @dataclass
@@ -51,23 +51,24 @@ class Result:
     pods: int
     bound: int = 0
     seconds: float = 0.0
-    """From the moment it might lead to the last binding."""
+    """The seconds from the moment when the contender may lead to the last binding."""
     binding: float = 0.0
-    """From the first binding to the last."""
+    """The seconds from the first binding to the last one."""
     cpu: float = 0.0
-    """Seconds of processor time."""
+    """The seconds of processor time."""
     threshold: float = 0.0
     requests: dict[str, int] = field(default_factory=dict)
-    """Requests to the API server until the last binding, of the contender and of a churn: ``DELETE pods`` -> number."""
+    """The requests to the API server until the last binding, of the contender and of a churn, such as ``DELETE
+    pods``."""
 
     @property
     def rate(self) -> float:
-        """Pods per second of the whole time."""
+        """The Pods per second of the whole time."""
         return self.bound / self.seconds if self.seconds else 0.0
 
     @property
     def binding_rate(self) -> float:
-        """Pods per second once the first was bound."""
+        """The Pods per second after the first binding."""
         return (self.bound - 1) / self.binding if self.binding else 0.0
 
 
@@ -79,7 +80,7 @@ def requests(manifests: Iterable[Manifest]) -> Iterator[tuple[str, bytes]]:
 def stamped(
     pods: Pods, prefix: str, contender: str, gang: int, nodes: int = 0, *, groups: bool = True
 ) -> list[Manifest]:
-    """Pods and, for us, their PodGroups."""
+    """Creates Pods and, for our scheduler, their PodGroups."""
     made = list(pods.groups(prefix, gang)) if groups and contender == OURS else []
     return made + list(pods.bodies(prefix, SCHEDULER_NAMES[contender], gang, nodes))
 
@@ -94,7 +95,7 @@ async def fill(api: Api, workload: Workload, contender: str, gang: int) -> None:
 
 
 async def churn(api: Api, pods: Pods | None, contender: str) -> None:
-    """One more Pod every CHURN_INTERVAL, until cancelled."""
+    """Creates one more Pod every CHURN_INTERVAL, until cancelled."""
     if pods is None:
         return
     for i in itertools.count():
@@ -111,7 +112,7 @@ def lease() -> Manifest:
 
 @contextmanager
 def started(contender: str, plane: ControlPlane, folder: Path) -> Iterator[int]:
-    """Run a contender; its process id."""
+    """Runs a contender, and yields its process id."""
     if contender == KUBE:
         durations = {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": RETRY}
         election = {
@@ -175,7 +176,8 @@ async def run(workload: Workload, contender: str, gang: int, patience: float) ->
 
 
 COLUMNS = ("workload", "nodes", "Pods", KUBE, OURS, "ratio", "threshold", "of threshold", "while binding")
-"""``threshold``: that of Kubernetes. ``while binding``: the figures of both, in the order of the columns."""
+"""``threshold``: the threshold of Kubernetes. ``while binding``: the figures of both schedulers, in the order of the
+columns."""
 
 
 def rows(results: Sequence[Result]) -> Iterator[list[str]]:

@@ -1,5 +1,5 @@
-"""kube-scheduler's performance workloads without an API server: only the decisions are measured, so this is what to
-profile.
+"""kube-scheduler's performance workloads without an API server: only the decisions are measured, so profile this
+benchmark.
 
 A cache holds the objects that exist at the start, then the measured Pods are added, and sessions run until all of them
 are bound: each session's decisions are assumed, and evicted Pods are deleted before the next one. The result is the
@@ -65,7 +65,7 @@ def filled(workload: Workload) -> Memory:
 
 
 def measure(workload: Workload, gang: int, profile: cProfile.Profile | None = None) -> tuple[int, float, int]:
-    """(Pods bound, seconds of deciding, sessions)."""
+    """The (Pods bound, seconds of deciding, sessions)."""
     memory = filled(workload)
     cache = memory.cache
     configuration = parse_configuration(CONFIGURATION)

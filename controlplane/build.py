@@ -1,16 +1,16 @@
-"""Compile the control plane's binaries once, and say where they are.
+"""Compiles the binaries of the control plane once, and prints their directory.
 
-A test against a real API server is worth having only if anybody can run it, so nothing has to be installed but Go: the
-modules next to this file name every program and pin every dependency, and the result is kept in a cache directory
-named after their contents. Only the standard library is used, so that this runs before any environment exists::
+So that every developer can run the tests against a real API server, only Go has to be installed: the modules next to
+this file name every program and pin every dependency, and the result is kept in a cache directory whose name is a hash
+of their contents. Only the standard library is used, so that this runs before any environment exists::
 
     python3 -m controlplane.build
 
-The last line printed is the directory of the binaries. Where `KUBEBUILDER_ASSETS` is set, its binaries are used instead
-and nothing is built. Starting the programs is the business of `controlplane.run`.
+The last line printed is the directory of the binaries. If `KUBEBUILDER_ASSETS` is set, its binaries are used instead
+and nothing is built. `controlplane.run` starts the programs.
 
-What a few tests need besides is in a directory of its own (`EXPORTERS`): a new pin of it does not build the control
-plane again.
+Further programs for a few tests are in a separate directory (`EXPORTERS`), so that a new pin of these does not build
+the control plane again.
 """
 
 import argparse
@@ -36,7 +36,7 @@ APISERVER = "kube-apiserver"
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 CACHE_VARIABLE = "VOLCANO_PY_CONTROLPLANE"
 
-# Without cgo no C compiler is needed and the binaries are static.
+# Without cgo, no C compiler is needed, and the binaries are static.
 _GO_ENVIRONMENT = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "", "GO111MODULE": "on"}
 # The tag leaves the clients of cloud providers out of Prometheus, which take longer to compile than the rest of it.
 _GO_OPTIONS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-tags=remove_all_sd")
@@ -83,7 +83,8 @@ def kubernetes_version() -> str:
 
 
 def directory(modules: Sequence[Path] = MODULES) -> Path:
-    """Where the binaries are, or will be once built: the assets directory given, else one per set of pins."""
+    """Returns the directory of the binaries, built or not: the given assets directory, else one directory per set of
+    pins."""
     assets = os.environ.get(ASSETS_VARIABLE)
     if assets:
         return Path(assets)
@@ -94,17 +95,17 @@ def directory(modules: Sequence[Path] = MODULES) -> Path:
 
 
 def cache() -> Path:
-    """Where what was made once is kept, unless the environment says where the binaries are."""
+    """Returns the cache directory, which is used unless the environment names the directory of the binaries."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return root / "volcano-py" / "controlplane"
 
 
 def ensure(report: Callable[[str], None] = lambda _line: None, modules: Sequence[Path] = MODULES) -> Path:
-    """Build what is not built yet and return the directory of the binaries.
+    """Builds the programs that are not built yet, and returns the directory of the binaries.
 
-    `report` is given one line of progress per binary. Two processes may call this at once: the second waits for the
-    first. Raises `BuildError` when Go is needed and missing, when a compilation fails, or when the assets directory
-    given lacks the API server or etcd, or an exporter that is asked for.
+    `report` receives one line of progress per binary. Two processes may call this function at once: the second one
+    waits for the first. Raises `BuildError` if Go is needed and missing, if a compilation fails, or if the given assets
+    directory does not contain the API server, etcd or a requested exporter.
     """
     target = directory(modules)
     if os.environ.get(ASSETS_VARIABLE):
@@ -130,7 +131,7 @@ def ensure(report: Callable[[str], None] = lambda _line: None, modules: Sequence
 
 
 def _fingerprint(modules: Sequence[Path]) -> str:
-    """A short hash of everything that decides what the binaries are: the pins, the options, the machine."""
+    """A short hash of everything on which the binaries depend: the pins, the options, the machine."""
     digest = hashlib.sha256()
     for module in modules:
         for name in ("go.mod", "go.sum"):
@@ -140,14 +141,15 @@ def _fingerprint(modules: Sequence[Path]) -> str:
 
 
 def _missing(target: Path, modules: Sequence[Path]) -> list[Tool]:
-    """The programs still to be built; all of them when `target` was filled from other pins and is to be refreshed."""
+    """The programs that are not built yet; all programs if `target` contains binaries of other pins."""
     stamp = target / ".stamp"
     outdated = stamp.exists() and stamp.read_text(encoding="utf-8") != _fingerprint(modules)
     return [tool for tool in tools(modules) if outdated or not os.access(target / tool.binary, os.X_OK)]
 
 
 def _link_flags() -> str:
-    """Strips the symbols, and sets the version: the source does not have it, and the binaries would report v0.0.0."""
+    """Strips the symbols, and sets the version, which the source does not contain: otherwise the binaries would report
+    v0.0.0."""
     version = kubernetes_version()
     major, minor, _patch = version.removeprefix("v").split(".", 2)
     package = "k8s.io/component-base/version"
@@ -168,7 +170,8 @@ def _go() -> str:
 
 
 def _compile(go: str, tool: Tool, target: Path) -> int:
-    """Compile one program into `target` and return its size in bytes; a half-written binary never gets its name."""
+    """Compiles one program into `target` and returns its size in bytes. An incomplete binary never gets the name of the
+    program."""
     unfinished = target / f".{tool.binary}.part"
     command = [go, "build", *_GO_OPTIONS, "-ldflags", _link_flags(), "-o", str(unfinished), tool.package]
     done = subprocess.run(
@@ -191,8 +194,8 @@ def _compile(go: str, tool: Tool, target: Path) -> int:
 
 @contextmanager
 def locked(path: Path, busy: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Hold an exclusive lock on `path`, which the system releases even if this process is killed. `busy` is called if
-    another process holds it."""
+    """Holds an exclusive lock on `path`, which the system releases even if this process is killed. `busy` is called if
+    another process holds the lock."""
     with path.open("w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,7 +206,8 @@ def locked(path: Path, busy: Callable[[], object] = lambda: None) -> Iterator[No
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line entry: build, print progress and at last the directory; 1 if that is not possible."""
+    """The entry point of the command line: builds, and prints the progress and finally the directory. Returns 1 on
+    failure."""
     parser = argparse.ArgumentParser(
         prog="python3 -m controlplane.build",
         description="Compile the control plane for tests and print the directory of its binaries.",

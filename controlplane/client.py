@@ -1,8 +1,8 @@
-"""A few lines of HTTP for tests that set the stage: create, read, patch and delete objects as plain JSON.
+"""A small HTTP client for tests: creates, reads, patches and deletes objects as plain JSON.
 
-The program under test has a client of its own, and a test that used that one to check on it would prove little. This
-one is synchronous and knows paths, not kinds. It is no part of `scheduler` and not meant to be fast, yet it keeps its
-connection open, so that a benchmark can create its thousands of nodes in reasonable time.
+The tests do not use the client of the program under test, because then an error in it could hide itself. This client is
+synchronous and uses paths, not kinds. It is not part of `scheduler` and not optimized, but keeps its connection open,
+so that a benchmark can create thousands of nodes in reasonable time.
 """
 
 import http.client
@@ -23,14 +23,15 @@ _PATCH_TYPES = {
 
 _IDEMPOTENT = frozenset({"DELETE", "GET", "PUT"})
 _LATER = (b"initializing", b"too many questions")
-"""Messages of answers with status 429 after which the request is sent again: the storage of a new kind
-is not ready, or a rate limit was reached. An eviction that a budget refuses has the same status."""
+"""The messages of answers with status 429 after which the request is sent again: the storage of a new kind is not
+ready, or a rate limit was reached. An eviction that a budget refuses has the same status."""
 _PATIENCE = 30.0
-"""Seconds during which it is sent again."""
+"""The seconds during which such a request is sent again."""
 
 
 class ApiError(Exception):
-    """The API server refused: `status` is the HTTP status, `body` the Status object or whatever else was sent."""
+    """The API server refused a request: `status` is the HTTP status, `body` the Status object or other content of the
+    answer."""
 
     def __init__(self, method: str, path: str, status: int, body: Any) -> None:
         message = body.get("message") if isinstance(body, dict) else body
@@ -104,9 +105,9 @@ class Client:
     def _exchange(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, str, bytes]:
         """Send a request and read its answer.
 
-        A server closes a connection that is idle for long, and may do so at the moment of the next request. Such a
-        request is repeated once, on a new connection: whatever it asks for if it could not be sent whole, because then
-        the server has not carried it out; otherwise only if carrying it out twice does no harm.
+        A server closes a connection that is idle for long, and may close it at the moment of the next request. Such a
+        request is repeated once, on a new connection: if it could not be sent completely, because then the server has
+        not carried it out; otherwise only if carrying it out twice is harmless.
         """
         connection = self._kept()
         reused = connection is not None

@@ -1,9 +1,9 @@
-"""Who may talk to the control plane of the tests, and how each side proves what it is.
+"""The credentials of clients and servers of the control plane of the tests.
 
-Three things are made here, all for one run and thrown away with it: a certificate authority for servers on loopback,
-kubeconfig files, and the bearer tokens in them. kube-apiserver reads its token file only once, when it starts, whereas
-tests want users with rights of their own at any time; so tokens are looked up over HTTP, in this process, through the
-API server's token webhook. Starting the servers is the business of `controlplane.run`.
+This module creates three kinds of credentials, which are deleted after the run: a certificate authority for servers on
+loopback, kubeconfig files, and the bearer tokens in them. kube-apiserver reads its token file only once, when it
+starts, whereas tests need users with rights of their own at any time. So tokens are looked up over HTTP, in this
+process, through the token webhook of the API server. `controlplane.run` starts the servers.
 """
 
 import json
@@ -45,7 +45,8 @@ class ServerCertificate:
 
 
 class Authority:
-    """A certificate authority whose certificate is at `path`; what it signs is valid for a few days on loopback."""
+    """A certificate authority whose certificate is at `path`. The certificates that it signs are valid for a few days
+    on loopback."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
@@ -74,8 +75,8 @@ class Authority:
         self.path.write_text(self.pem, encoding="ascii")
 
     def issue(self, name: str, hosts: Sequence[str] = (), *, client: bool = False) -> ServerCertificate:
-        """Write and return a certificate for a server on 127.0.0.1 and localhost, and under the DNS names `hosts`; with
-        `client`, for a client of that name."""
+        """Writes and returns a certificate for a server on 127.0.0.1 and localhost, and with the DNS names `hosts`;
+        with `client`, a certificate for a client of this name."""
         key = ec.generate_private_key(ec.SECP256R1())
         alternatives: list[x509.GeneralName] = [x509.DNSName(host) for host in ("localhost", *hosts)]
         alternatives.append(x509.IPAddress(_LOOPBACK))
@@ -97,7 +98,8 @@ class Authority:
         return ssl.create_default_context(cadata=self.pem)
 
     def _builder(self, subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-        # An hour back, because the clocks that compare are not always the one that signs.
+        # Certificates are valid from an hour ago, because the clock that checks them may differ from the clock that
+        # signs them.
         begin = datetime.now(UTC) - timedelta(hours=1)
         own = self._key.public_key()
         return (
@@ -133,10 +135,10 @@ def write_kubeconfig(path: Path, url: str, token: str, authority: Path) -> None:
 
 
 class TokenReviewer:
-    """Issues bearer tokens and answers the API server's question whose they are, over HTTP on 127.0.0.1.
+    """Issues bearer tokens, and answers the API server's requests for their users, over HTTP on 127.0.0.1.
 
-    A context manager; tokens are good while it is open. `configuration` is the file for the API server's option
-    `--authentication-token-webhook-config-file`.
+    The class is a context manager; tokens are valid while it is open. `configuration` is the file for the API server's
+    option `--authentication-token-webhook-config-file`.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -190,7 +192,7 @@ def _handler(identities: dict[str, Identity]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: a line per token on stderr would only be noise among the output of the tests."""
+            """Logs nothing: a line per token on stderr would hide the output of the tests."""
 
     return Handler
 

@@ -1,8 +1,8 @@
-"""Make `deploy/volcano-py.yaml`, for those who install without Helm, from the chart.
+"""Makes `deploy/volcano-py.yaml`, for installations without Helm, from the chart.
 
-It is what Helm renders with the chart's own values, in a namespace that comes with it, and without the labels that say
-that Helm looks after it. Resource definitions are not in it: they are in `deploy/crds`. Run it with ``make manifests``;
-a test holds that the committed file is what it makes.
+The file contains the output of Helm with the default values of the chart, and the namespace, without the labels that
+mark objects of Helm. Resource definitions are in `deploy/crds` instead. ``make manifests`` runs this module; a test
+checks that the committed file equals its output.
 """
 
 import subprocess
@@ -32,8 +32,8 @@ _HELMS = ("app.kubernetes.io/managed-by: ", "helm.sh/chart: ")
 
 
 def template(helm: Path, *options: str) -> str:
-    """What Helm renders of the chart; raises CalledProcessError."""
-    # The version of a release of Helm follows that of Kubernetes; a Helm that was just compiled knows none.
+    """The output of Helm for the chart; raises CalledProcessError."""
+    # A release of Helm contains a version of Kubernetes; a Helm that was compiled from source contains none.
     command = [str(helm), "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *options]
     command.append(f"--kube-version={build.kubernetes_version()}")
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -46,7 +46,7 @@ def manifests(helm: Path) -> str:
 
 
 def main() -> int:
-    """Command line entry: write the file; 1 if it cannot be made."""
+    """The entry point of the command line: writes the file. Returns 1 on failure."""
     try:
         TARGET.write_text(manifests(build.ensure() / "helm"), encoding="utf-8")
     except build.BuildError as error:

@@ -1,8 +1,8 @@
-"""Data of etcd in which the API server has its own objects and our resource definitions already.
+"""Prepared data of etcd, with the API server's own objects and our resource definitions.
 
-To accept the definitions costs an API server as much time as to start. So one server does it, an archive of etcd's
-files is kept in the cache directory of the binaries, and other control planes start from that
-(`ControlPlane(data=...)`). The name of the archive changes with whatever decides what is in it.
+An API server needs as much time to accept the definitions as to start. So one server accepts them, an archive of etcd's
+files is kept in the cache directory of the binaries, and other control planes start with this archive
+(`ControlPlane(data=...)`). The name of the archive contains a hash of everything on which its content depends.
 """
 
 import hashlib
@@ -15,10 +15,10 @@ from controlplane.run import CRD_DIRECTORY, ETCD_DATA, ControlPlane
 
 
 def with_definitions(crds: Path = CRD_DIRECTORY) -> Path:
-    """The archive of etcd's data with the definitions of `crds`; made if there is none yet.
+    """Returns the archive of etcd's data with the definitions of `crds`, and creates it if it does not exist.
 
-    Two processes may call this at once: the second waits for the first. Raises what `ControlPlane.start` and
-    `ControlPlane.apply_crds` raise.
+    Two processes may call this function at once: the second one waits for the first. Raises the exceptions of
+    `ControlPlane.start` and `ControlPlane.apply_crds`.
     """
     server = build.ensure() / build.APISERVER
     found = archive(server, crds)
@@ -31,7 +31,8 @@ def with_definitions(crds: Path = CRD_DIRECTORY) -> Path:
 
 
 def archive(server: Path, crds: Path) -> Path:
-    """Where the data is, or will be once made, that the program `server` has written with the definitions of `crds`."""
+    """Returns the path of the archive, created or not, of the data that the program `server` writes with the
+    definitions of `crds`."""
     found = server.stat()
     digest = hashlib.sha256(f"{server} {found.st_size} {found.st_mtime_ns}".encode())
     for file in (Path(__file__), Path(run.__file__), *sorted(crds.glob("*.yaml"))):

@@ -1,7 +1,8 @@
-"""One program of the control plane as a child process: started, watched while it comes up, stopped for certain.
+"""Runs one program of the control plane as a child process: starts it, observes its start, and stops it reliably.
 
-A test run that is interrupted must not leave an API server behind, and one that fails to start must say why instead of
-timing out; both are settled here, once for every program. What is started with which options is in `controlplane.run`.
+A test run that is interrupted must not leave an API server behind, and if a program does not start, the error must give
+the reason instead of a time-out. This module handles both for every program. `controlplane.run` has the programs and
+their options.
 """
 
 import atexit
@@ -28,9 +29,9 @@ class StartError(Exception):
 class Process:
     """A running program whose output goes to `<logs>/<name>.log`.
 
-    It leads a session of its own, so that Ctrl-C reaches only the parent, which then stops its programs in order; on
-    Linux it is killed by the system as soon as the parent has ended, for any reason. (The system means the
-    thread that made it, so start it from one that lives as long as the program is needed.)
+    The program has its own session, so that Ctrl-C reaches only the parent, which then stops its programs in order. On
+    Linux, the system kills the program as soon as the parent has ended, for any reason. (For the system, the parent is
+    the thread that started the program, so start it in a thread that lives as long as the program is needed.)
     """
 
     def __init__(self, name: str, command: Sequence[str | Path], logs: Path) -> None:
@@ -44,7 +45,7 @@ class Process:
                 stderr=subprocess.STDOUT,
                 cwd=logs,
                 start_new_session=True,
-                # One system call through a library already loaded: it takes no lock that another thread might hold.
+                # A system call through a loaded library takes no lock that another thread might hold.
                 preexec_fn=die_with_parent if _LIBC is not None else None,  # noqa: PLW1509
             )
         atexit.register(self.stop, grace=0.0)

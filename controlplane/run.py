@@ -1,11 +1,11 @@
-"""Start and stop a Kubernetes control plane on this machine: etcd, the API server and whichever helpers a test needs.
+"""Starts and stops a Kubernetes control plane on this machine: etcd, the API server and the helpers that a test needs.
 
-Everything is an ordinary process on 127.0.0.1 with its data in a temporary directory, ready after a few seconds and
-gone without a trace. A test or benchmark uses `ControlPlane`; a person runs::
+Each program is an ordinary process on 127.0.0.1 with its data in a temporary directory. The programs are ready after a
+few seconds, and leave nothing behind. A test or benchmark uses `ControlPlane`; a user runs::
 
     python -m controlplane.run
 
-and gets a cluster with fake nodes to try things out on, until Ctrl-C. The binaries come from `controlplane.build`,
+and gets a cluster with fake nodes for experiments, until Ctrl-C. The binaries come from `controlplane.build`,
 the rules of the fake kubelets from `kwok.yaml`, keys and tokens from `controlplane.credentials`.
 """
 
@@ -41,7 +41,7 @@ KWOK_CONFIGURATION = build.HERE / "kwok.yaml"
 # Node would keep a not-ready taint, and deleted volumes would stay for ever.
 NEEDS_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition", "StorageObjectInUseProtection")
 
-# What workloads need to come and go. Left out: whatever talks to a cloud, signs certificates or evicts Pods by itself.
+# The controllers that create and delete Pods of workloads, without controllers for clouds, certificates or evictions.
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "cronjob-controller",
@@ -59,7 +59,7 @@ CONTROLLERS = (
 )
 
 ETCD_DATA = "etcd"
-"""The directory of etcd's data in that of a control plane, and in an archive of such data."""
+"""The directory of etcd's data in the directory of a control plane, and in an archive of such data."""
 
 _ADMINISTRATORS = ("system:masters",)
 # The clients of the control plane run on the same machine: limiting them gains nothing.
@@ -173,7 +173,7 @@ class ControlPlane:
             f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
             f"--initial-advertise-peer-urls=http://127.0.0.1:{peer_port}",
             f"--initial-cluster=default=http://127.0.0.1:{peer_port}",
-            # The data is thrown away, so there is no point in waiting for the disk.
+            # The data is deleted after the run, so etcd need not wait for the disk.
             "--unsafe-no-fsync",
             f"--quota-backend-bytes={8 << 30}",
             "--log-level=warn",
@@ -260,7 +260,7 @@ class ControlPlane:
                 f"--node-lease-duration-seconds={40 if leases else 0}",
                 # A line per patched object would cost more than the patch.
                 "--v=WARN",
-                # No server for logs and exec: there is nothing to look into.
+                # There is no server for logs and exec, because no container runs.
                 "--node-port=0",
             ],
         )
@@ -316,7 +316,7 @@ class ControlPlane:
         return self._processes[name]
 
     def ended(self) -> list[str]:
-        """For each program that has ended, by itself or because it was stopped: that it has, and the end of its log."""
+        """For each program that has ended, by itself or because it was stopped: a message, and the end of its log."""
         return [f"{each.name} ended:\n{each.tail()}" for each in self._processes.values() if not each.running]
 
     def _component_kubeconfig(self, component: str) -> Path:
@@ -331,7 +331,7 @@ class ControlPlane:
         if not binary.is_file():
             raise StartError(f"there is no {name} in {binary.parent}; unset {build.ASSETS_VARIABLE} to have it built")
         process = Process(name, [binary, *options], self.logs)
-        # All data is thrown away, so there is nothing for a process to finish.
+        # All data is deleted, so no process has to finish its work.
         self._cleanup.callback(process.stop, grace=0.0)
         self._processes[name] = process
         return process
@@ -370,7 +370,8 @@ def _is_established(definition: Mapping[str, Any]) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line entry: run everything until Ctrl-C or SIGTERM; 1 if it cannot be started or falls over."""
+    """The entry point of the command line: runs all programs until Ctrl-C or SIGTERM. Returns 1 if a program cannot be
+    started or ends by itself."""
     parser = argparse.ArgumentParser(
         prog="python -m controlplane.run",
         description="Run a Kubernetes control plane with fake kubelets on this machine until Ctrl-C.",
@@ -380,7 +381,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-kube-scheduler", action="store_true", help="do without the stock scheduler")
     parser.add_argument("--no-kwok", action="store_true", help="do without fake kubelets")
     options = parser.parse_args(arguments)
-    # Service managers send SIGTERM where a person presses Ctrl-C.
+    # Service managers send SIGTERM instead of Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ControlPlane(options.logs) as plane:

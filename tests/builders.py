@@ -1,4 +1,5 @@
-"""Short builders of clusters: those of ``scheduler.testing``, and some that only the tests of this repository use."""
+"""Short builders of clusters: the builders of ``scheduler.testing``, and some that only the tests of this repository
+use."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -54,5 +55,5 @@ class World(PluginWorld):
     """A World with questions about single Pods."""
 
     def message_of(self, name: str) -> str:
-        """Why a Pod waits, according to the last cycle; "" if there is no message."""
+        """Returns why a Pod waits, according to the last cycle; "" if there is no message."""
         return self.waiting.get(name, "")

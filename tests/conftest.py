@@ -33,8 +33,8 @@ os.environ.setdefault("GOGC", "400")
 
 
 def pytest_collection() -> None:
-    """Modules and collected tests live until the end of the run, so the garbage collector need not scan them: what is
-    there when all tests are collected is left out of all collections."""
+    """Disables garbage collection until all tests are collected, then excludes modules and tests from it: they live
+    until the end of the run, so the collector need not scan them."""
     gc.disable()
 
 
@@ -58,7 +58,7 @@ structlog.configure = _configure_uncached  # type: ignore[assignment]
 
 @pytest.fixture(autouse=True)
 def _logs() -> Iterator[None]:
-    """Where a test, or a command that it runs, sets up logging, that ends with the test."""
+    """Removes, after a test, the logging that the test or a command in it has set up."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield

@@ -1,4 +1,4 @@
-"""Numbers in a message that do not explain a refusal: for tests of messages."""
+"""Finds numbers in a message that do not explain a refusal, for tests of messages."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -17,8 +17,8 @@ def device_class(name: str = "gpu", *expressions: str, **spec: Any) -> Raw:
 def device(
     name: str, attributes: Mapping[str, Any] | None = None, capacity: Mapping[str, Any] | None = None, **spec: Any
 ) -> Raw:
-    """Attributes are strings, numbers or booleans; ``=1.2.3`` is a version. Capacities are quantities, or API
-    objects."""
+    """Builds a device. Attributes are strings, numbers or booleans; ``=1.2.3`` is a version. Capacities are quantities,
+    or API objects."""
     return {
         "name": name,
         **({"attributes": {key: _attribute(value) for key, value in attributes.items()}} if attributes else {}),
@@ -28,7 +28,7 @@ def device(
 
 
 def gpus(number: int, **attributes: Any) -> list[Raw]:
-    """``gpu-0``, ``gpu-1``, ..., with their number as attribute ``index``."""
+    """Builds the devices ``gpu-0``, ``gpu-1``, ..., with their number as attribute ``index``."""
     return [device(f"gpu-{i}", {"index": i, **attributes}, {"memory": "40Gi"}) for i in range(number)]
 
 
@@ -43,7 +43,7 @@ def resource_slice(
     count: int = 1,
     **spec: Any,
 ) -> Raw:
-    """One slice of a pool with ``count`` slices; by default the only one of the node's pool."""
+    """Builds one slice of a pool with ``count`` slices; by default the only slice of the node's pool."""
     name = name or f"{pool or node}-{driver}"
     body = {
         "driver": driver,
@@ -81,12 +81,12 @@ def template(name: str, *requests: Raw, **rest: Any) -> Raw:
 
 
 def named(*claims: str) -> list[Raw]:
-    """``spec.resourceClaims`` of a Pod that uses existing claims."""
+    """The ``spec.resourceClaims`` of a Pod that uses existing claims."""
     return [{"name": f"c{i}", "resourceClaimName": name} for i, name in enumerate(claims)]
 
 
 def templated(*templates: str) -> list[Raw]:
-    """``spec.resourceClaims`` of a Pod that gets claims of its own."""
+    """The ``spec.resourceClaims`` of a Pod that gets claims of its own."""
     return [{"name": f"c{i}", "resourceClaimTemplateName": name} for i, name in enumerate(templates)]
 
 

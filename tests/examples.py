@@ -1,4 +1,4 @@
-"""How many examples property tests try."""
+"""The number of examples that property tests try."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """The web page of the scheduler, served on this machine with overviews that tests choose, for users with fixed rights.
 
 The bearer token is the name of the user: ``admin`` may do everything, ``alice`` has the ClusterRole ``view`` in the
-namespace ``research``, everybody else has no rights.
+namespace ``research``, and other users have no rights.
 """
 
 import ssl
@@ -32,7 +32,7 @@ USERS = ("admin", "alice", "mallory")
 
 
 class NoAnswers:
-    """Answers no question; only the page is served."""
+    """Answers no questions; only the page is served."""
 
     async def explain(self, kind: str, namespace: str, name: str) -> Answered:
         return Answered(503)
@@ -51,7 +51,7 @@ class PageServer:
     """Trusts the server."""
     port: int
     allowed: dict[str, bool]
-    """User -> whether the API server grants the user's rights."""
+    """Maps each user to whether the API server grants the user's rights."""
     server: VisibilityServer
     serving_tls: ServingContext
 
@@ -83,7 +83,7 @@ def granted(user: str, attributes: dict[str, Any]) -> bool:
 
 @asynccontextmanager
 async def page_server(*, limits: Limits = LIMITS, **options: Any) -> AsyncIterator[PageServer]:
-    """``options``: of ``WebPage``."""
+    """``options``: the options of ``WebPage``."""
     pem = to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC)))
     tls = ServingContext(client_certificates=True)
     tls.load(pem["tls.crt"], pem["tls.key"])

@@ -80,11 +80,11 @@ class Case(NamedTuple):
     name: str
     spec: dict[str, Any]
     completed: dict[str, Any]
-    """``spec.resources`` as the API server stores it."""
+    """The ``spec.resources`` that the API server stores."""
 
 
 def cases() -> list[Case]:
-    """All cases, with new objects."""
+    """Returns all cases, with new objects."""
     return [Case(name, _spec(case), case["completed"]) for name, case in yaml.safe_load(_TEXT).items()]
 
 

@@ -28,7 +28,7 @@ def schema_of(kind: Kind) -> Schema:
 
 
 def problems(kind: Kind, obj: Any) -> list[str]:
-    """What the API server would refuse about an object."""
+    """Returns the errors with which the API server would refuse an object."""
     return list(_problems(schema_of(kind), obj, kind.name))
 
 

@@ -18,7 +18,8 @@ class _Interactor(Protocol):
 
 
 def report_less(config: pytest.Config) -> None:
-    """Leaves out that a test begins, ends, and is set up and torn down without an error, unless options ask for it."""
+    """Leaves out the messages that a test begins, ends, and is set up and torn down without an error, unless options
+    request them."""
     option = config.option
     if option.verbose > 0 or option.durations is not None or option.xmlpath:
         return

@@ -1,9 +1,9 @@
-"""Make the resource definitions in `deploy/crds` from the short ones in this directory.
+"""Makes the resource definitions in `deploy/crds` from the short definitions in this directory.
 
-A vcjob holds whole Pod templates and claims, thousands of lines of schema that are Kubernetes' own. They are not
-written down here: a `$ref` with a dotted name is looked up in the OpenAPI document that the API server publishes, and
-comes in as what a resource definition may say of it, which is less (`structural`). Run it with ``make crds``; a test
-holds that the committed files are what it makes.
+A vcjob contains whole Pod templates and claims, whose schemas are thousands of lines of Kubernetes. The short
+definitions do not repeat them: a `$ref` with a dotted name is looked up in the OpenAPI document that the API server
+publishes, and is replaced by the part of the schema that a resource definition may contain (`structural`). ``make
+crds`` runs this module; a test checks that the committed files equal its output.
 """
 
 import sys
@@ -35,9 +35,9 @@ _KEPT = (
     "x-kubernetes-map-type",
 )
 
-# The most that every list, map and text may have whose schema names no other limit, of ours and of Kubernetes' alike.
-# Larger ones serve no purpose: an object of 1.5 MiB, which is the most that etcd stores, has no room for as many items
-# that mean something, no Pod can run with a longer argument or variable, and annotations have 256 KiB in all.
+# The limits of every list, map and text whose schema has no other limit, in our schemas and in those of Kubernetes.
+# Larger values serve no purpose: an object of 1.5 MiB, which is the most that etcd stores, has no room for as many
+# meaningful items, no Pod can run with a longer argument or variable, and annotations have 256 KiB in all.
 MAX_ITEMS = 10_000
 MAX_PROPERTIES = 10_000
 MAX_LENGTH = 262_144
@@ -65,7 +65,7 @@ def definitions(openapi: Mapping[str, Any], sources: Path = SOURCES) -> Iterator
 
 
 def definition(source: Mapping[str, Any], lookup: Lookup) -> Schema:
-    """The CustomResourceDefinition that a short one stands for."""
+    """The CustomResourceDefinition of a short definition."""
     kind: str = source["kind"]
     names = {"kind": kind, "listKind": f"{kind}List", "plural": source["plural"], "singular": kind.lower()}
     if "shortNames" in source:
@@ -126,7 +126,7 @@ def limited(node: Any) -> Any:
 
 
 def structural(schema: Mapping[str, Any]) -> Schema:
-    """What a resource definition says of a type of Kubernetes; its references are left to be inlined."""
+    """The schema of a type of Kubernetes in a resource definition; its references are inlined later."""
     result = {key: schema[key] for key in _KEPT if key in schema}
     match schema:
         case {"$ref": str(reference)} | {"allOf": [{"$ref": str(reference)}]}:
@@ -144,7 +144,7 @@ def structural(schema: Mapping[str, Any]) -> Schema:
 
 def _property(schema: Mapping[str, Any], required: bool) -> Schema:
     result = structural(schema)
-    # Where there is no default, OpenAPI gives the zero value of the Go type: of what is required, and of structs.
+    # If there is no default, OpenAPI gives the zero value of the Go type, for required fields and for structs.
     if not required and schema.get("default", {}) != {}:
         result["default"] = schema["default"]
     return result
@@ -159,9 +159,10 @@ def _lookup(shared: Mapping[str, Schema], kubernetes: Mapping[str, Any]) -> Look
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes innermost mappings on one line, unless they hold sentences, and what occurs twice twice.
+    """Writes innermost mappings on one line, unless they contain sentences, and repeats content instead of using
+    anchors.
 
-    A vcjob would have ten thousand lines otherwise; and not every tool that reads definitions knows YAML's anchors.
+    Otherwise a vcjob would have ten thousand lines, and not every tool that reads definitions supports YAML's anchors.
     """
 
     def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> yaml.MappingNode:
@@ -183,7 +184,7 @@ def _dump(manifest: Schema) -> str:
 
 
 def main() -> int:
-    """Command line entry: write the files of `deploy/crds`, and the fields of all kinds."""
+    """The entry point of the command line: writes the files of `deploy/crds`, and the fields of all kinds."""
     with ControlPlane() as plane:
         for name, text in definitions(plane.admin.get(OPENAPI_PATH)):
             (CRD_DIRECTORY / name).write_text(text, encoding="utf-8")

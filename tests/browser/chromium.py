@@ -24,15 +24,15 @@ _FLAGS: Final = (
     "--ignore-certificate-errors",
 )  # fmt: skip
 STARTING: Final = 60.0
-"""Seconds."""
+"""The time limit of an answer of the browser, in seconds."""
 WAITING: Final = 60.0
-"""Seconds that a condition of a page has to become true."""
+"""The time limit for a condition of a page to become true, in seconds."""
 KEYS: Final = {
     "Tab": (9, ""),
     "Enter": (13, "\r"),
     "Space": (32, " "),
 }
-"""Name of a key -> its code and text."""
+"""Maps the name of a key to its code and text."""
 
 
 def program() -> str:
@@ -55,10 +55,10 @@ class Tab:
         self._number = 0
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.errors: list[str] = []
-        """Exceptions, errors in the console, and violations of the content security policy."""
+        """The exceptions, errors in the console, and violations of the content security policy so far."""
 
     async def receive(self) -> None:
-        """Takes what the browser sends, until the connection ends."""
+        """Reads messages of the browser until the connection ends."""
         async for message in self._socket:
             content = json.loads(message.data)
             answer = self._answers.pop(content.get("id", 0), None)
@@ -121,11 +121,11 @@ class Tab:
         await self.send("Input.dispatchKeyEvent", type="keyUp", modifiers=modifiers, **named)
 
     async def write(self, text: str) -> None:
-        """Types a text into what has the focus."""
+        """Types a text into the focused element."""
         await self.send("Input.insertText", text=text)
 
     async def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        """Writes the page as a PNG file. ``whole``: also what is below the window."""
+        """Writes the page as a PNG file. ``whole``: the image also contains the part below the window."""
         found = await self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(found["data"]))
 

@@ -12,7 +12,8 @@ from tests.page_server import page_server
 
 TARGET = ROOT / "docs" / "images"
 IMAGES = {"wide": (1600, False), "narrow": (360, True)}
-"""Name -> width in pixels, and whether the system is dark. Of the dark one, only the window is drawn."""
+"""Maps the name of an image to its width in pixels, and to whether the system is dark. The dark image shows only the
+window."""
 
 
 async def _draw() -> None:
@@ -27,7 +28,7 @@ async def _draw() -> None:
 
 
 def main() -> int:
-    """Command line entry."""
+    """The entry point of the command line."""
     asyncio.run(_draw())
     return 0
 

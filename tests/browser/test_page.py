@@ -1,4 +1,4 @@
-"""The web page in Chromium: what is seen, with the keyboard, in three sizes, light and dark."""
+"""The web page in Chromium: its content, the keyboard, three sizes, light and dark."""
 
 import asyncio
 import time
@@ -452,7 +452,7 @@ def test_the_number_of_waiting_gangs_is_announced_once_and_not_each_change() -> 
 
 
 RULES = (Path(__file__).parent / "accessibility.js").read_text(encoding="utf-8")
-"""Returns what is wrong with a page as a list of texts: names of controls, headings, contrast, sizes."""
+"""Returns the defects of a page as a list of texts: names of controls, headings, contrast, sizes."""
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -35,7 +35,7 @@ class Viewer:
         return str(await self.tab.value(f"document.querySelector({json.dumps(selector)}).innerText"))
 
     async def texts(self, selector: str) -> list[str]:
-        """Of the elements that are shown."""
+        """The texts of the visible elements that a selector selects."""
         found = await self.tab.value(
             f"[...document.querySelectorAll({json.dumps(selector)})].filter(e => e.checkVisibility())"
             ".map(e => e.innerText)"

@@ -1,6 +1,6 @@
-"""The facts about NPU jobs on a control plane that a record of the Ascend plugin has, without what is random in them.
+"""The facts about NPU jobs on a control plane that a record of the Ascend plugin contains, without random values.
 
-Equal nodes may change places, and with them the ranks of equal Pods. Addresses and names follow from node and Pod.
+Equal nodes may be exchanged, and with them the ranks of equal Pods. Addresses and names follow from node and Pod.
 """
 
 import json
@@ -23,7 +23,7 @@ from scheduler.api.names import (
 
 Raw = dict[str, Any]
 RETRIES = ("volcano-system", "vcjob-fault-npu-cm")
-"""Namespace and name of the ConfigMap with the retries that remain to jobs."""
+"""Namespace and name of the ConfigMap with the remaining retries of jobs."""
 
 
 def live_facts(

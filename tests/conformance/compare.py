@@ -1,4 +1,5 @@
-"""Compares facts with a record of Volcano's: the differences in words; what is deliberately left out, and why.
+"""Compares facts with a record of Volcano, returns the differences in words, and names the facts that it leaves out and
+why.
 
 Facts on which three runs of Volcano did not agree are not in the record (``disagreed`` has their paths), and are not
 compared.
@@ -24,10 +25,10 @@ _DELIBERATE = {
     "242-volumes": r"pvcs/default/j-pvc-\w+|jobs/default/j/status/controlledResources",
     # Ours says in an Event why the job waits.
     "244-job-missing-queue": r"events/.*QueueNotFound.*",
-    # Ours gives every Pod that fits on no node the reason; Volcano gives it to one, and to the others that of the gang.
-    # And the status of the job says what it waits for.
+    # Our scheduler gives the reason to every Pod that fits on no node; Volcano gives it to one Pod, and the reason of
+    # the gang to the other Pods. In addition, the status of the job says what the job waits for.
     "262-jobunknown-policy": r"scheduling/j-<uid:j>/Pending, False Unschedulable .*|jobs/default/j/message",
-    # Where it was recorded, Nodes get this taint at admission, until a controller has seen them Ready.
+    # On the recorded cluster, Nodes get this taint at admission, until a controller has seen them Ready.
     "309-wh-full-flow": r"admitted/Node/n\d/spec/taints",
 }
 
@@ -38,7 +39,7 @@ def differences(scenario: str, expected: Raw, found: Raw, label: str = "") -> li
     left = _comparable(expected["observations"][label] if label else expected)
     right = _comparable(found)
     if "events" in disagreed:
-        # The record has only those of every run.
+        # The record has only the values that all runs have.
         right["events"] = {event: 1 for event in right["events"] if event in left["events"]}
         disagreed.discard("events")
     return _unexpected(scenario, (each for name in left for each in _walk(left[name], right[name], name, disagreed)))
@@ -123,7 +124,7 @@ def _group(group: Raw, general: re.Pattern[str]) -> Raw:
     kept = [
         {**each, "message": each["message"] and general.sub("<pod>", each["message"])}
         for each in conditions
-        # Of a group that runs: left behind by a session in which a Pod of it had just gone.
+        # A running group may have this condition from a session in which one of its Pods had just been deleted.
         if not (each["type"] == "Unschedulable" and group.get("phase") == "Running")
     ]
     return {**group, "conditions": kept}

@@ -22,7 +22,7 @@ def controlled_plane(control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def stage(controlled_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Empty; no role runs yet."""
+    """An empty control plane on which no role runs yet."""
     made = Stage(controlled_plane, tmp_path_factory.mktemp("roles"))
     try:
         yield made

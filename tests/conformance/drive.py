@@ -1,16 +1,16 @@
-"""Play a scenario: create its objects, take its steps, and record the result.
+"""Plays a scenario: creates its objects, takes its steps, and records the result.
 
 ``meta.yaml`` of a scenario contains, apart from its description:
 
 - ``components``: which of the roles scheduler, controllers and webhooks run;
-- ``steps``, in order: ``apply`` creates objects, ``delete`` and ``patch`` name one, ``pod`` has one end, ``command``
-  orders a Job or Queue something, ``observe`` takes down the facts under a label;
+- ``steps``, in order: ``apply`` creates objects, ``delete`` and ``patch`` name one, ``pod`` lets a Pod end, ``command``
+  creates a Command for a Job or Queue, ``observe`` records the facts under a label;
 - ``outcomes``: which Pods end by themselves (``match``, a pattern of names), how long after they began to run
   (``after``, seconds), and with which exit code (``exit``);
-- ``settle``: before the first step, and after each, nothing must have changed for ``quiet`` seconds, ``min`` seconds
-  must have gone by, and no more than ``max``; a step may have figures of its own, or go on at once (``nowait``);
-- ``admissions``, ``admission_conf``: the webhooks' paths and resource groups, where they are not the usual ones;
-- ``kubelet``: false where no Pod is to run, which none does without a scheduler.
+- ``settle``: before the first step, and after each, nothing must have changed for ``quiet`` seconds, at least ``min``
+  and at most ``max`` seconds must have passed; a step may have its own figures, or continue at once (``nowait``);
+- ``admissions``, ``admission_conf``: the webhooks' paths and resource groups, if they are not the usual ones;
+- ``kubelet``: false if no Pod shall run; without a scheduler, no Pod runs.
 """
 
 import re
@@ -30,7 +30,7 @@ from tests.conformance.stage import Stage
 Raw = dict[str, Any]
 
 TIMEOUT = 15.0
-"""Seconds in which facts have to come true."""
+"""The time limit for facts to come true, in seconds."""
 _SETTLE = {"min": 0.8, "quiet": 1.0, "max": 20.0}
 _KINDS = {(kind.api_version, kind.name): kind for kind in KINDS}
 
@@ -39,7 +39,8 @@ class Play:
     """One scenario on a stage that is prepared for it."""
 
     def __init__(self, stage: Stage, scenario: Path, meta: Raw, agrees: Callable[[str, Raw], bool]) -> None:
-        """``agrees``: whether facts equal those recorded under a label; the facts at the end have the label ""."""
+        """``agrees``: returns whether facts equal the facts recorded under a label; the facts at the end have the label
+        ""."""
         self._stage = stage
         self._scenario = scenario
         self._meta = meta

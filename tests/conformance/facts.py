@@ -42,7 +42,7 @@ def facts(listed: Callable[[Kind], list[Raw]]) -> Raw:
 
 
 def key_of(item: Mapping[str, Any]) -> str:
-    """Namespace and name; the name alone for cluster-scoped objects."""
+    """The namespace and name of an object; only the name for cluster-scoped objects."""
     meta = item["metadata"]
     return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
 

@@ -2,7 +2,7 @@
 conditions, and the rank table.
 
 Each directory of ``acjob`` holds manifests, configuration, description and the outcome. Addresses differ, and equal
-nodes may change places.
+nodes may be exchanged.
 """
 
 import json
@@ -50,7 +50,7 @@ def test_does_as_the_ascend_operator(name: str, stage: Stage) -> None:
 
 
 def give_addresses(stage: Stage) -> None:
-    """What a network plugin does."""
+    """Does the work of a network plugin: gives each Pod an address."""
     for number, pod in enumerate(stage.listed(POD)):
         if pod["status"].get("phase") == "Running" and not pod["status"].get("podIP"):
             address = f"10.9.0.{number + 1}"

@@ -2,7 +2,7 @@
 plugin.
 
 Each directory of ``ascend`` holds manifests, configuration, description and the outcome on which two runs agreed, or
-both outcomes where it is random. What needs one session of a scheduler is in ``tests/scenarios/ascend``.
+both outcomes if it is random. Scenarios with one session of a scheduler are in ``tests/scenarios/ascend``.
 """
 
 import json

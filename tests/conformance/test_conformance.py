@@ -25,7 +25,7 @@ NAMES = sorted(directory.parent.name for directory in HERE.glob("*/expected.json
 
 @pytest.mark.parametrize("name", NAMES)
 def test_does_as_volcano(name: str, stage: Stage) -> None:
-    """Volcano was recorded three times, and differences between its runs were removed; ours may run twice."""
+    """Volcano was recorded three times, and differences between its runs were removed, so our program may run twice."""
     assert not (problems := differing(name, stage) and differing(name, stage)), "\n".join(problems)
 
 

@@ -27,8 +27,8 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.hookimpl(trylast=True)  # after the fixtures that use it
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Stops the control plane after the last test of its directory: even an idle one takes processor time and memory
-    from the tests that follow."""
+    """Stops the control plane after the last test of its directory, because even an idle control plane takes processor
+    time and memory from the following tests."""
     if nextitem is None or nextitem.path.parent == item.path.parent or not _in_order(item.config):
         return
     items = item.session.items
@@ -44,7 +44,7 @@ def _in_order(config: pytest.Config) -> bool:
 
 @pytest.fixture
 def admin(control_plane: ControlPlane) -> Client:
-    """Its client as the administrator."""
+    """The client of the control plane as the administrator."""
     return control_plane.admin
 
 

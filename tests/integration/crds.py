@@ -17,7 +17,8 @@ def collection(kind: Kind, namespace: str) -> str:
 
 
 def create(admin: Client, kind: Kind, namespace: str, body: Mapping[str, Any], *, strict: bool = True) -> Any:
-    """Returns the object as stored. Its name is that of the namespace. `strict`: an unknown field is an error."""
+    """Creates an object and returns it as stored. The object has the name of the namespace. `strict`: an unknown field
+    is an error."""
     query = "?fieldValidation=Strict" if strict else ""
     manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": namespace}, **body}
     return admin.create(collection(kind, namespace) + query, manifest)

@@ -19,7 +19,7 @@ from tests.integration.scraped import DASHBOARDS, GPU, JOBS, create_jobs, job, q
 
 TARGET = ROOT / "docs" / "images"
 ROUNDS, PAUSE = 12, 8.0
-"""How often jobs are created, and the seconds after each time."""
+"""The number of times that jobs are created, and the seconds after each time."""
 
 
 def series(prometheus: Prometheus, query: str, start: float, end: float) -> Sequence[Series]:
@@ -35,7 +35,7 @@ def series(prometheus: Prometheus, query: str, start: float, end: float) -> Sequ
 
 
 def main() -> int:
-    """Command line entry; 1 if there is no control plane."""
+    """The entry point of the command line; returns 1 if there is no control plane."""
     TARGET.mkdir(exist_ok=True)
     try:
         with (

@@ -1,7 +1,7 @@
 """Draws a dashboard with the answers of a Prometheus as an SVG image, in the layout of its panels.
 
-Only what the dashboards of the chart use is drawn: the types of panels, units and transformations that
-`tests/unit/chart/test_dashboard_files.py` accepts.
+The module draws only the features that the dashboards of the chart use: the types of panels, units and transformations
+that `tests/unit/chart/test_dashboard_files.py` accepts.
 """
 
 import re
@@ -14,7 +14,7 @@ Json = Mapping[str, Any]
 Labels = Mapping[str, str]
 
 UNIT_WIDTH, UNIT_HEIGHT, GAP = 58, 32, 6
-"""Pixels of a step of the grid, and between panels."""
+"""The pixels of a step of the grid, and the pixels between panels."""
 COLORS = ("#3274d9", "#56a64b", "#ff780a", "#e02f44", "#8f3bb8", "#0da3a8", "#b877d9", "#8a6d00", "#5a5f66")
 NAMED = {"green": "#37872d", "orange": "#d9730d", "red": "#c4162a", "blue": "#1f60c4", "purple": "#8f3bb8"}
 LEGEND_ROWS = 5
@@ -26,7 +26,7 @@ class Series(NamedTuple):
 
     labels: Labels
     points: Sequence[tuple[float, float]]
-    """Unix time and value; finite values only."""
+    """The Unix times and values of the series; only finite values."""
 
     @property
     def last(self) -> float:
@@ -144,7 +144,7 @@ def _time_series(it: _Panel) -> Iterable[str]:
 
 
 def _stack(lines: Sequence[dict[float, float]]) -> list[dict[float, float]]:
-    """Puts each line onto those before it. Returns what is below each of them."""
+    """Stacks each line on the preceding lines. Returns the lower edge of each line."""
     below = {moment: 0.0 for line in lines for moment in line}
     floors = []
     for line in lines:
@@ -202,7 +202,7 @@ def _cell(value: str | float, unit: str) -> str:
 
 
 def table(panel: Json, found: Sequence[Sequence[Series]]) -> tuple[list[str], list[dict[str, str | float]]]:
-    """Columns and rows of a table after its transformations."""
+    """The columns and rows of a table after its transformations."""
     rows: list[dict[str, str | float]] = []
     names = [f"Value #{target['refId']}" if len(found) > 1 else "Value" for target in panel["targets"]]
     for name, answer in zip(names, found, strict=True):

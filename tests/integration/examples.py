@@ -1,7 +1,7 @@
 """The expected result of each file in `deploy/examples` on a cluster with the chart: one function per file, with the
 file's name.
 
-The fake kubelets let Pods run for ever; a function for an example whose containers end has them end.
+The fake kubelets let Pods run for ever; a function for an example whose containers end ends them.
 """
 
 import time
@@ -44,7 +44,7 @@ class Stage:
         return found
 
     def pods(self, labels: Mapping[str, str] | None = None, *, running: bool = True) -> list[str]:
-        """Names of Pods with these labels."""
+        """The names of the Pods with these labels."""
         selector = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
         items = self.api.get(f"/api/v1/namespaces/{self.namespace}/pods?labelSelector={selector}")["items"]
         return sorted(
@@ -221,7 +221,7 @@ def _status(found: Json | None) -> Json:
 
 
 NEEDS_CARDS = (cards,)
-"""Examples that need the plugin capacity-card."""
+"""The examples that need the plugin capacity-card."""
 
 
 def acjob(stage: Stage) -> None:
@@ -237,7 +237,7 @@ def acjob(stage: Stage) -> None:
     path = object_path(POD_GROUP, stage.namespace, group["metadata"]["name"])
 
     def admitted() -> bool:
-        """Admits the PodGroup, which the scheduler may take back before the controllers have seen it."""
+        """Admits the PodGroup. The scheduler may revert this before the controllers have seen it."""
         stage.api.patch(path, {"status": {"phase": "Inqueue"}})
         return len(stage.pods(running=False)) == 2 and stage.get(SERVICE, "resnet-master-0") is not None
 

@@ -1,7 +1,7 @@
 """The chart installed by Helm on a real API server, and its Deployments' processes run here in place of containers.
 
 There are no images, so a role is started as a process with the arguments, the configuration files and the identity that
-the Deployment on the server gives it; ports of this machine take the place of those of a Pod.
+the Deployment on the server gives it; ports of this machine replace the ports of a Pod.
 """
 
 import json
@@ -27,7 +27,8 @@ from tests.integration.stage import or_skipped
 EXAMPLES = ROOT / "deploy" / "examples"
 ROLES = ("webhooks", "controllers", "scheduler")
 
-# With the admission of ordinary clusters, and the one that asks whether a controller may block its owner's deletion.
+# The admission plugins of ordinary clusters, and the plugin that checks whether a controller may block its owner's
+# deletion.
 _WITHOUT = ("TaintNodesByCondition", "StorageObjectInUseProtection")
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -41,7 +42,7 @@ class Role:
     """A process of a Deployment."""
 
     def __init__(self, process: Process, health: int, metrics: int) -> None:
-        """``health``, ``metrics``: the ports."""
+        """``health``, ``metrics``: the ports of these endpoints."""
         self.process = process
         self.metrics = metrics
         self._health = health
@@ -63,8 +64,8 @@ class Installation:
     """A control plane with one release of the chart. A context manager; the test calls `install` and `start`."""
 
     def __init__(self, directory: Path, options: Sequence[str] = (), *, definitions: bool = True) -> None:
-        """``options``: of the API server; ``definitions``: whether the resource definitions are there before the chart,
-        which then leaves them."""
+        """``options``: of the API server. ``definitions``: whether the resource definitions exist before the chart is
+        installed; the chart then does not change them."""
         self.directory = directory
         self._options = options
         self._definitions = definitions
@@ -108,7 +109,7 @@ class Installation:
 
     # --- Helm ---------------------------------------------------------------------------------------------------------
     def helm(self, *arguments: str | Path) -> str:
-        """What Helm prints; raises CalledProcessError with its stderr."""
+        """Returns the output of Helm; raises CalledProcessError with its stderr."""
         command = [str(self.plane.binaries / "helm"), *map(str, arguments), f"--namespace={NAMESPACE}"]
         command += [f"--kubeconfig={self.plane.kubeconfig}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -183,9 +184,9 @@ class Installation:
             for file, text in found["data"].items():
                 (self.directory / role / volume["name"] / file).write_text(text, encoding="utf-8")
 
-    # --- what the roles have asked of the API server ------------------------------------------------------------------
+    # --- the requests of the roles to the API server ------------------------------------------------------------------
     def requests(self) -> Counter[tuple[str, str, str, str, int]]:
-        """Service account, verb, API group, resource (with its subresource) and status of every request so far."""
+        """The service account, verb, API group, resource (with its subresource) and status of every request so far."""
         found: Counter[tuple[str, str, str, str, int]] = Counter()
         for line in self._audit.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)

@@ -13,7 +13,7 @@ from tests.integration.programs import Program, print_end, run
 
 
 class Playground:
-    """``volcano-py playground`` on a control plane, as a process."""
+    """Runs ``volcano-py playground`` on a control plane, as a process."""
 
     def __init__(self, plane: ControlPlane, directory: Path, *options: str) -> None:
         self._plane = plane
@@ -28,7 +28,7 @@ class Playground:
         return done.stdout
 
     def stop(self) -> int:
-        """As Ctrl-C does. Returns the exit code."""
+        """Stops the process as Ctrl-C does. Returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         return self.process.wait(40)
@@ -38,7 +38,7 @@ class Playground:
         self.process.wait(10)
 
     def news(self) -> list[dict[str, Any]]:
-        """What it has reported."""
+        """The reports of the process so far."""
         lines = self.log.read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
@@ -66,7 +66,7 @@ class Playground:
 
 @contextmanager
 def playing(plane: ControlPlane, directory: Path, *options: str) -> Iterator[Playground]:
-    """Simulated nodes for the duration of the block; shows what they reported when the test fails."""
+    """Simulated nodes for the duration of the block; prints their reports if the test fails."""
     playground = Playground(plane, directory, *options)
     try:
         yield playground

@@ -1,4 +1,5 @@
-"""What the programs of `programs` have imported before they are forked: all of ours, and what that imports."""
+"""The modules that the programs of `programs` import before they are forked: all modules of the program, and their
+imports."""
 
 from importlib import import_module
 from pkgutil import walk_packages

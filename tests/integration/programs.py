@@ -1,7 +1,7 @@
 """Our programs as processes of tests: forks of one process per test process that has imported their modules.
 
-To start Python and to import what a role needs takes about a second of the processor, and tests start hundreds of
-roles. What comes after the imports, from the command line on, is what happens in a process of its own. Tests of the
+Starting Python and importing the modules of a role takes about a second of processor time, and tests start hundreds of
+roles. The code after the imports, from the command line on, runs as in a separate process. Tests of the
 chart start whole programs (`installation`).
 """
 
@@ -22,10 +22,10 @@ _FORKED.set_forkserver_preload(["tests.integration.preloaded"])
 
 
 class Program:
-    """``volcano-py`` with arguments. What it writes is appended to files."""
+    """Runs ``volcano-py`` with arguments. The output is appended to files."""
 
     def __init__(self, arguments: Sequence[str], output: Path, errors: Path | None = None) -> None:
-        """``errors``: the file for the standard error; by default that of the standard output."""
+        """``errors``: the file for the standard error; by default the file of the standard output."""
         files = (output, errors or output)
         self._process = _FORKED.Process(target=_run, args=(list(arguments), files, dict(os.environ)), daemon=True)
         self._process.start()
@@ -75,7 +75,7 @@ def print_end(log: Path) -> None:
 
 
 def _run(arguments: list[str], files: tuple[Path, Path], environment: dict[str, str]) -> None:
-    """In the forked process."""
+    """Runs a program in the forked process."""
     from scheduler.cli.main import volcano_py
 
     die_with_parent()

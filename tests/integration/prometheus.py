@@ -27,7 +27,8 @@ class Prometheus:
         more: Iterable[Mapping[str, Any]] = (),
         rules: Iterable[Path] = (),
     ) -> None:
-        """``targets``: name of a job -> port of 127.0.0.1; ``more``: other scrape configurations; ``rules``: files."""
+        """``targets``: maps the name of a job to a port of 127.0.0.1; ``more``: other scrape configurations; ``rules``:
+        files of rules."""
         configuration = directory / "prometheus.yml"
         scraped = [
             {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]} for job, port in targets.items()

@@ -23,7 +23,7 @@ CARD = "NVIDIA-H200"
 DEFAULT = "default"
 JOBS = object_path(VCJOB, DEFAULT, "").rstrip("/")
 DASHBOARDS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (CHART / "dashboards").glob("*.json")}
-"""Name of the file -> dashboard."""
+"""Maps the name of a file to its dashboard."""
 _QUEUE_KEYS = f"{QUEUE_NAME_ANNOTATION},{QUEUE_NAME}"
 _VARIABLES = {"$__rate_interval": "30s", "$queue": ".*", "$resource": ".*", "$node": ".*"}
 DEPLOYMENT = """\
@@ -80,7 +80,7 @@ def queue(name: str, spec: dict[str, Any], cards: int) -> dict[str, Any]:
 
 
 def create_nodes(installed: Installation) -> None:
-    """One without devices, two with GPUs, and two with NPUs of which a chip is broken."""
+    """One node without devices, two nodes with GPUs, and two nodes with NPUs of which one chip is unhealthy."""
     for name, devices in (
         ("cpu", {}),
         ("gpu-0", {GPU: "8"}),
@@ -103,7 +103,7 @@ def create_nodes(installed: Installation) -> None:
 
 
 def create_jobs(installed: Installation, suffix: str) -> None:
-    """Jobs that run with devices, complete and fail."""
+    """Jobs with devices that run, complete and fail."""
     for each in (
         job(f"npu{suffix}", 1, 1, {ASCEND_910: "4", "cpu": "1"}),
         job(f"gpu{suffix}", 1, 1, {GPU: "1", "cpu": "1", "memory": "1Gi"}),

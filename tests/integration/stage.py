@@ -1,4 +1,5 @@
-"""Shared by the tests on a real API server: the server itself, our programs beside it, and one namespace per test."""
+"""The parts that the tests on a real API server share: the server itself, our programs beside it, and one namespace per
+test."""
 
 import json
 import os
@@ -122,7 +123,7 @@ class Namespace:
         annotations: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> None:
-        """A Pod with one container; of ``resources``, what is not in ``requests`` comes with ``spec``."""
+        """Creates a Pod with one container. Pass ``resources`` that are not in ``requests`` as part of ``spec``."""
         container = {
             "name": "main",
             "image": "registry.example/train:1",
@@ -148,11 +149,11 @@ class Namespace:
         return items
 
     def bound(self) -> dict[str, str]:
-        """Pod -> its node."""
+        """Maps each Pod to its node."""
         return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in self.pods() if p["spec"].get("nodeName")}
 
     def condition(self, pod: str) -> dict[str, str]:
-        """Why a Pod is not scheduled: ``reason`` and ``message``, both "" before the condition is written."""
+        """Returns why a Pod is not scheduled: ``reason`` and ``message``, both "" before the condition is written."""
         conditions = self.api.get(f"{self.path}/pods/{pod}")["status"].get("conditions") or ()
         found = (c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False")
         return next(found, {"reason": "", "message": ""})

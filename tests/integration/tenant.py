@@ -12,7 +12,8 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _BATCH = "batch.volcano.sh"
 _OURS = ("volcano-py-vcjob-editor", "volcano-py-vcjob-viewer")
 EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view", *_OURS)
-"""What `edit` consists of. The controller that aggregates does not run here, so each is bound."""
+"""The ClusterRoles that `edit` consists of. The controller that aggregates them does not run here, so the tests bind
+each of them."""
 
 
 def tenant_user(namespace: str) -> str:

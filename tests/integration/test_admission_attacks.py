@@ -41,7 +41,7 @@ class Attacker:
         return found
 
     def warned(self) -> set[str]:
-        """Names of the PodGroups that got a Warning because their phase is ignored."""
+        """The names of the PodGroups that got a Warning because their phase is ignored."""
         return {e["involvedObject"]["name"] for e in self.stage.events() if "no record of" in e["message"]}
 
     def phase(self, name: str) -> str:

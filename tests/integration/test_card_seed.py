@@ -1,5 +1,5 @@
-"""The queue, the vcjob and the Deployment of the published design on a real control plane: what is allowed, refused and
-counted is shown in the objects, by the command line, in metrics and on the web page."""
+"""The queue, the vcjob and the Deployment of the published design on a real control plane. Objects, the command line,
+metrics and the web page show which requests are allowed, refused and counted."""
 
 import json
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """All roles, two nodes with eight H200 and eight H800, and the queue of the design."""
+    """Runs all roles with two nodes of eight H200 and eight H800, and the queue of the design."""
     directory = tmp_path_factory.mktemp("seed")
     with started_installation(directory) as installation:
         api = installation.api
@@ -72,7 +72,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
 
 
 def create_node(installed: Installation, name: str, product: str, cards: dict[str, str], **labels: str) -> None:
-    """``cards``: allocatable resources that count cards; ``labels``: more of the vendor's labels."""
+    """``cards``: allocatable resources that count cards; ``labels``: further labels of the vendor."""
     named = {
         f"{GPU}.{key}": value for key, value in {"product": product, "count": "8", "memory": "143771", **labels}.items()
     }
@@ -121,7 +121,7 @@ def insufficient(requested: int, total: int) -> str:
 
 
 def cards(installed: Installation) -> dict[str, str]:
-    """What the status of the queue says of the H200."""
+    """The entry of the H200 in the status of the queue."""
     found: dict[str, str] = (
         installed.api.get(object_path(QUEUE, "", "cr-queue1"))["status"].get("cards", {}).get(H200, {})
     )
@@ -135,7 +135,8 @@ def shown(installed: Installation, *arguments: str) -> str:
 
 
 def page(installed: Installation) -> dict[str, Any]:
-    """What the web page shows an administrator; empty while the API server does not reach the scheduler."""
+    """The overview that the web page shows an administrator; empty while the API server does not reach the
+    scheduler."""
     try:
         found: dict[str, Any] = installed.api.get(f"/apis/{VISIBILITY_API_VERSION}/pages")
         return found
@@ -158,7 +159,8 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     api.create(JOBS, vcjob("cr-job", 2))
     wait(lambda: cards(installed) == {"quota": "3", "used": "2", "inqueue": "0", "requested": "2"}, 60)
 
-    # Of the Deployment, one replica fits in the quota; the other is refused, with numbers on the Pod and in an Event.
+    # One replica of the Deployment fits in the quota; the other one is refused, with numbers on the Pod and in an
+    # Event.
     body = {
         "metadata": {"name": "cr-deployment"},
         "spec": {
@@ -189,7 +191,7 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     wait(lambda: any(insufficient(5000, 8000) in text for text in events("PodGroup")), 60, lambda: events("PodGroup"))
     assert not [pod for pod in api.get(PODS)["items"] if pod["metadata"]["name"].startswith("too-large")]
 
-    # Its owner sees the reason in the job.
+    # The owner of the job sees the reason in the job.
     wait(lambda: insufficient(5000, 8000) in installed.plane.kubectl("get", "vcjob", "too-large", "-n", "default"), 60)
     assert insufficient(5000, 8000) in shown(installed, "job", "list", "-n", "default", "-o", "wide")
 

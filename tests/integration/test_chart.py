@@ -260,7 +260,7 @@ def generation(installation: Installation, role: str) -> int:
 
 
 def granted(manifest: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
-    """Role, verb, API group and resource of every right of the roles. (Account and role bear the same name.)"""
+    """The role, verb, API group and resource of every right of the roles. (Account and role have the same name.)"""
     accounts = {each["metadata"]["name"] for each in manifest if each["kind"] == "ServiceAccount"}
     found = set()
     for each in manifest:

@@ -49,7 +49,7 @@ def container(objects: list[Json], role: str) -> Json:
 
 
 def rules(objects: list[Json], role: str = "") -> list[Json]:
-    """The rules of every ClusterRole and Role, or of those of one role."""
+    """The rules of every ClusterRole and Role, or of the ClusterRoles and Roles of one role."""
     return [
         rule
         for each in objects

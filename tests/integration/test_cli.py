@@ -26,7 +26,7 @@ TASK = {"name": "w", "replicas": 1, "template": {"spec": {"containers": [{"name"
 
 @dataclass
 class Terminal:
-    """One person's command line."""
+    """The command line of one user."""
 
     kubeconfig: Path
     namespace: str
@@ -42,7 +42,7 @@ class Terminal:
         return result.stdout
 
     def jobs(self, *arguments: str) -> str:
-        """``volcano-py job`` in the namespace of the test."""
+        """Runs ``volcano-py job`` in the namespace of the test."""
         return self.prints("job", arguments[0], "-n", self.namespace, *arguments[1:])
 
     def commands(self, namespace: str) -> list[dict[str, Any]]:

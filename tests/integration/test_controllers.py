@@ -32,7 +32,7 @@ JOBS = 100
 
 
 class Cluster:
-    """A control plane of its own: only our controllers use it."""
+    """A separate control plane, which only our controllers use."""
 
     def __init__(self, plane: ControlPlane, logs: Path) -> None:
         self.plane = plane
@@ -107,7 +107,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Nodes with room, Kubernetes' own controllers, and our scheduler."""
+    """Nodes with room, the controllers of Kubernetes, and our scheduler."""
     with a_control_plane() as plane:
         plane.start_kwok()
         plane.start_controller_manager()
@@ -129,7 +129,7 @@ def controlled(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def owned_by_jobs(cluster: Cluster, namespace: str, paths: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Names of all objects in a namespace that a job may have created, by collection."""
+    """The names of all objects in a namespace that a job may have created, by collection."""
     core, net = f"/api/v1/namespaces/{namespace}", f"/apis/networking.k8s.io/v1/namespaces/{namespace}"
     places = paths or (
         f"{core}/pods",
@@ -150,8 +150,9 @@ def owned_by_jobs(cluster: Cluster, namespace: str, paths: Sequence[str] = ()) -
 
 
 def wait_until_nothing_is_owned(cluster: Cluster, namespace: str) -> None:
-    """Waits until nothing that jobs created in a namespace is left. The error on a time-out names what is left, the
-    states of Pods, and the programs of the control plane that have ended: without them, nothing is deleted."""
+    """Waits until no object of jobs is left in a namespace. The error on a time-out names the remaining objects, the
+    states of Pods, and the programs of the control plane that have ended: without these programs, nothing is
+    deleted."""
 
     def said() -> str:
         pods = [
@@ -290,7 +291,7 @@ def scale(cluster: Cluster, namespace: str, name: str, replicas: int) -> None:
 
 
 def bound(cluster: Cluster, namespace: str, app: str) -> int:
-    """Pods of a Deployment that have a node and are not being deleted."""
+    """The Pods of a Deployment that have a node and are not being deleted."""
     return sum(
         1
         for pod in cluster.listed(f"/api/v1/namespaces/{namespace}/pods")

@@ -1,7 +1,7 @@
-"""What the API server refuses under our resource definitions, and with which messages.
+"""The refusals of the API server under our resource definitions, and their messages.
 
-The refusals of vcjobs equal those recorded with Volcano word by word. Fields that Volcano validates in its webhooks are
-accepted here, since no webhook runs.
+The refusals of vcjobs equal the refusals recorded with Volcano word by word. Fields that Volcano validates in its
+webhooks are accepted here, since no webhook runs.
 """
 
 from typing import Any

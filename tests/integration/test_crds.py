@@ -1,5 +1,5 @@
-"""What the API server accepts under our resource definitions, which defaults it sets, and how kubectl shows the
-objects.
+"""The objects that the API server accepts under our resource definitions, the defaults that it sets, and the output of
+kubectl.
 
 `test_control_plane` tests queues and PodGroups, `test_crd_refusals` refusals.
 """
@@ -103,7 +103,7 @@ def test_a_cron_job_gets_its_defaults(admin: Client, namespace: str) -> None:
 
 
 WHOLE = [kinds.VCJOB, kinds.CRON_JOB, kinds.COMMAND, kinds.JOB_FLOW, kinds.JOB_TEMPLATE]
-"""Kinds of which the controllers use every field; of others the program reads a part."""
+"""The kinds of which the controllers use every field; of other kinds, the program reads only some fields."""
 
 
 @pytest.mark.parametrize("manifest", [each for each in EVERY_FIELD if kind_of(each) in WHOLE], ids=title)

@@ -1,5 +1,5 @@
-"""Every query of a dashboard or an alert of the chart, and those of Volcano's dashboards, in a Prometheus that scrapes
-all roles, kube-state-metrics and the API server; and the alerts with invented series, as `promtool test rules` runs
+"""Every query of a dashboard or an alert of the chart, and of Volcano's dashboards, in a Prometheus that scrapes all
+roles, kube-state-metrics and the API server; and the alerts with invented series, as `promtool test rules` runs
 them."""
 
 import json
@@ -39,7 +39,7 @@ METRIC = re.compile(r"\bvolcano_(?!namespace\b)[a-zA-Z0-9_]+")
 
 
 def queries() -> dict[str, str]:
-    """Name -> query with example values of the variables."""
+    """Maps each name to a query with example values of the variables."""
     found = {
         f"{name}/{panel['title']}/{target['refId']}": target["expr"]
         for name, dashboard in DASHBOARDS.items()
@@ -57,7 +57,7 @@ def queries() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Installation, Prometheus, float]]:
-    """All roles, a Prometheus that has scraped them while jobs came, and when it began."""
+    """All roles, a Prometheus that has scraped them while jobs arrived, and the time when it began."""
     with scraped_installation(tmp_path_factory.mktemp("dashboards")) as it:
         yield it
 
@@ -103,7 +103,7 @@ def test_prometheus_kubectl_and_the_command_line_show_the_same_deserved_amounts(
         return done.stdout
 
     def shown() -> dict[str, int]:
-        """What research deserves of cpu in each view, in thousandths."""
+        """The deserved cpu of queue research in each view, in thousandths."""
         status = installed.api.get(object_path(QUEUE, "", "research"))["status"]
         columns = "custom-columns=:.status.deserved.cpu"
         row = [line.split() for line in printed("queue", "get", "research").splitlines() if line.startswith("cpu ")]

@@ -1,7 +1,7 @@
-"""Tenants write onto their Pods which chips they have: no chip is given to a second Pod because of it.
+"""Tenants write annotations with chips to their Pods: no chip is given to a second Pod because of them.
 
 A tenant has the permissions of the ClusterRole `edit` in one namespace. Each attack is tried on a server without the
-chart's policy, where the scheduler alone prevents it, and is refused on one with the policy.
+chart's policy, where the scheduler alone prevents it, and is refused on a server with the policy.
 """
 
 import base64

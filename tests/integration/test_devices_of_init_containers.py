@@ -1,5 +1,5 @@
-"""Devices of init containers and sidecars on a real API server: written in the order in which the kubelet allocates
-them, and counted with the most that is used at once, also by a scheduler that starts later."""
+"""Devices of init containers and sidecars on a real API server: the scheduler writes them in the order in which the
+kubelet allocates them, and counts the most that a Pod uses at once, also a scheduler that starts later."""
 
 import json
 from collections.abc import Iterator
@@ -65,13 +65,13 @@ class Devices(Namespace):
         self.pod(name, name, {}, containers=after, initContainers=before)
 
     def annotations(self, pod: str) -> dict[str, str]:
-        """Of a Pod, once it is bound."""
+        """The annotations of a Pod, once it is bound."""
         self.wait(lambda: pod in self.bound())
         found: dict[str, str] = self.api.get(f"{self.path}/pods/{pod}")["metadata"]["annotations"]
         return found
 
     def why(self, pod: str) -> str:
-        """Why a Pod waits."""
+        """Returns why a Pod waits."""
         self.wait(lambda: self.condition(pod)["message"])
         assert pod not in self.bound()
         return self.condition(pod)["message"]

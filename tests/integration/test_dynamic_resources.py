@@ -89,7 +89,7 @@ class Devices(Namespace):
         return items
 
     def given(self) -> list[tuple[str, str]]:
-        """(pool, device) of every allocation."""
+        """The (pool, device) of every allocation."""
         allocations = [c["status"]["allocation"] for c in self.claims() if (c.get("status") or {}).get("allocation")]
         return [(r["pool"], r["device"]) for a in allocations for r in a["devices"]["results"]]
 

@@ -137,7 +137,7 @@ def test_during_a_rollout_each_replica_set_keeps_its_pods(place: Namespace) -> N
 
 
 def by_group(place: Namespace) -> Counter[str]:
-    """PodGroup -> its Pods on the API server."""
+    """Maps each PodGroup to its Pods on the API server."""
     return Counter((pod["metadata"].get("annotations") or {}).get(GROUP_NAME, "") for pod in place.pods())
 
 

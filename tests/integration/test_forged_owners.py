@@ -1,4 +1,5 @@
-"""A tenant with the ClusterRole `edit` in one namespace names the objects of another one as the owners of its own."""
+"""A tenant with the ClusterRole `edit` in one namespace names objects of another namespace as the owners of its own
+objects."""
 
 import json
 from collections.abc import Iterator
@@ -112,7 +113,7 @@ INITIALIZING = '{"status":"initializing"}'
 
 
 def npu_server(victim: Namespace, number: int) -> None:
-    """A node with eight chips, and what its device plugin says of them."""
+    """Creates a node with eight chips, and the report of its device plugin."""
     name = victim.node(f"npu-{number}", **{ASCEND_910: str(CHIPS)})
     devices = {f"Ascend910-{chip}": {"IP": f"10.0.{number}.{chip}", "SuperDeviceID": 0} for chip in range(CHIPS)}
     marks = {"labels": {"accelerator": "huawei-Ascend910"}, "annotations": {"baseDeviceInfos": json.dumps(devices)}}

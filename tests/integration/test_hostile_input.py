@@ -1,5 +1,5 @@
-"""A tenant with the ClusterRole `edit` in one namespace writes the largest objects that the API server accepts: the
-Pods of others are bound nevertheless. docs/hostile-input.md says what each costs."""
+"""A tenant with the ClusterRole `edit` in one namespace writes the largest objects that the API server accepts; the
+Pods of other tenants are still bound. docs/hostile-input.md lists the costs of each object."""
 
 import json
 import urllib.request
@@ -140,7 +140,7 @@ PODS: dict[str, Callable[[], Raw]] = {
         "resources": {key: {"cpu": "9223372036854775807", "memory": "9223372036854775807Ei"} for key in ("requests",)}
     },
 }
-"""What is in the spec of one Pod."""
+"""Maps the name of an attack to the fields in the spec of a Pod."""
 
 
 @pytest.mark.parametrize("what", PODS)

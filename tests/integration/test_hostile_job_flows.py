@@ -24,7 +24,7 @@ HOSTILE = 30_000
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of its own, since the tests change a resource definition."""
+    """A separate control plane, since the tests change a resource definition."""
     with a_control_plane() as made:
         directory = tmp_path_factory.mktemp("logs")
         with running("controllers", made.kubeconfig, directory, "--leader-elect=false"):
@@ -57,7 +57,7 @@ def messages(admin: Client, place: str, about: str) -> list[str]:
 
 @contextmanager
 def limits(admin: Client, number: int) -> Iterator[None]:
-    """Another limit of steps, such as that of Volcano's resource definition, which has none."""
+    """Sets another limit of steps, such as that of Volcano's resource definition, which has no limit."""
     path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/flows/maxItems"
 
     def change(to: int) -> None:
@@ -88,7 +88,7 @@ def test_a_flow_whose_templates_are_missing_causes_one_event(plane: ControlPlane
 
 
 def test_a_flow_whose_steps_wait_for_each_other_says_so_and_goes_on_when_it_is_mended(plane: ControlPlane) -> None:
-    """No webhook runs, so it is stored."""
+    """No webhook runs, so the flow is stored."""
     admin, place = plane.admin, namespace(plane.admin)
     flows = f"{FLOWS}/namespaces/{place}/jobflows"
     body = flow("circle", "a", "b")

@@ -1,7 +1,7 @@
 """The life of jobs on a real API server: Pods that are evicted while the controllers are killed, jobs that are
 suspended and resumed, and tasks that start one after another.
 
-The kubelets of the evicted Pods are the test: they end their containers and delete the Pods when the test says so.
+The test takes the role of the kubelets of evicted Pods: it ends their containers and deletes the Pods.
 """
 
 import time
@@ -51,7 +51,7 @@ def job_spec(*tasks: str, **spec: Any) -> Raw:
 
 
 class Lab:
-    """Jobs in one namespace, the controllers that run them, and what a kubelet does."""
+    """Jobs in one namespace, the controllers that run them, and simulated kubelets."""
 
     def __init__(self, plane: ControlPlane, logs: Path) -> None:
         self.api = plane.admin
@@ -112,12 +112,12 @@ class Lab:
         self.api.delete(f"{PODS}/{pod}?gracePeriodSeconds=0")
 
     def release(self, pod: str) -> None:
-        """The Pod is gone, if it is being deleted."""
+        """Removes the Pod if it is being deleted."""
         if self.pod(pod).get("metadata", {}).get("deletionTimestamp"):
             self.gone(pod)
 
     def pod(self, name: str) -> Raw:
-        """Empty if it does not exist."""
+        """The Pod; empty if it does not exist."""
         try:
             return self.api.get(f"{PODS}/{name}") or {}
         except ApiError as error:
@@ -140,8 +140,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def test_a_pod_that_ends_while_it_is_being_deleted_was_evicted_whenever_the_controllers_are_killed(lab: Lab) -> None:
-    """The controllers are killed between the steps of the eviction of each job: the deletion of its first Pod, the end
-    of its containers, and when it is gone. ``early``: its container had failed before the deletion."""
+    """Kills the controllers between the steps of the eviction of each job: the deletion of its first Pod, the end of
+    its containers, and the removal of the Pod. ``early``: its container had failed before the deletion."""
     jobs = ["lives", "deleted", "ended", "away", "late", "exits", "early"]
     for name in jobs:
         lab.job(name, "a", "b", policies=TERMINATE_OR_RESTART)
@@ -224,7 +224,7 @@ def test_a_preempted_acjob_whose_pods_exit_with_0_restarts_and_keeps_its_retries
         return str(conditions[-1]["type"])
 
     def restarts() -> list[str | None]:
-        """How many there were, and how many of them do not count."""
+        """The number of restarts, and the number of restarts that do not count."""
         groups = lab.api.get(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{LAB}/podgroups")["items"]
         found = (each["metadata"] for each in groups if each["metadata"]["name"].startswith("npu-"))
         annotations = next(found).get("annotations") or {}

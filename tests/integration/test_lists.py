@@ -1,4 +1,5 @@
-"""Lists and takeovers on a real API server: pages of both kinds of lists, and what a standby knows when it leads."""
+"""Lists and takeovers on a real API server: the pages of both kinds of lists, and the state of a standby when it
+becomes the leader."""
 
 import asyncio
 from contextlib import aclosing

@@ -1,8 +1,8 @@
 """``simulate``, ``explain`` and what-if changes on dumps of a real control plane that schedules with the built-in
 configuration.
 
-Its overcommit and proportion plugins consider the whole cluster, so one case has the cluster at a time. Jobs wait for
-admission there: they have a PodGroup and no Pods.
+Its overcommit and proportion plugins consider the whole cluster, so only one case runs at a time. Jobs that
+wait for admission have a PodGroup and no Pods.
 """
 
 from collections.abc import Callable, Iterator

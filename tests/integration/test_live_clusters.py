@@ -1,8 +1,8 @@
 """``simulate``, ``explain`` and what-if changes on dumps of clusters that ran on a real control plane.
 
-A hundred cases run beside each other, each with a namespace, nodes and a queue of its own. The dump of each is
-simulated, and compared with what the real cluster does next: when the Pods that terminate are gone, and when the change
-of the case is made there, too.
+A hundred cases run beside each other, each with a namespace, nodes and a queue of its own. The dump of each case is
+simulated, and compared with the next states of the real cluster: when the terminating Pods are deleted, and when the
+change of the case is made on the cluster, too.
 """
 
 from collections.abc import Iterator
@@ -37,9 +37,10 @@ tiers:
   - name: nodeorder
   - name: network-topology-aware
 """
-"""Without overcommit and proportion, by which what a queue gets depends on the nodes of other cases."""
+"""A configuration without overcommit and proportion, with which the amounts of a queue depend on the nodes of other
+cases."""
 ELSEWHERE = Case("elsewhere", Random()).node("n1", 10_000)
-"""No queue is limited by the sum of all nodes, which is not that of the nodes of one case."""
+"""No queue is limited by the sum of all nodes, because it differs from the sum of the nodes of one case."""
 CASES = cases(110)
 EVERY = [pytest.param(i, id=f"{i:03d}-{title(i)}") for i in range(len(CASES))]
 ADVISED = [pytest.param(i, id=f"{i:03d}-{title(i)}") for i in range(len(CASES)) if CASES[i].advised]

@@ -2,7 +2,7 @@
 step.
 
 The steps are those of MindCluster's documentation: the device plugin reports chips, a controller creates PodGroup and
-Pods, the scheduler writes the chips of each Pod onto it, and the device plugin mounts them and writes them back.
+Pods, the scheduler writes the chips of each Pod to its annotations, and the device plugin mounts them and reports them.
 """
 
 import json
@@ -62,7 +62,7 @@ class Way:
     family: str
     resource: str
     amount: int
-    """What each of two Pods requests."""
+    """The requests of each of two Pods."""
     labels: Mapping[str, str]
     division: str = ""
 
@@ -80,7 +80,7 @@ WAYS = [pytest.param(WHOLE, id="whole-chips"), pytest.param(STATIC, id="static")
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """Without KWOK: the playground has kubelets of its own."""
+    """The cluster runs without KWOK: the playground simulates kubelets."""
     with a_control_plane() as found:
         found.start_controller_manager()
         found.admin.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})  # of the scheduler
@@ -97,7 +97,8 @@ class Flow(Namespace):
 
     @contextmanager
     def running(self, directory: Path, nodes: int = 1) -> Iterator[None]:
-        """Until the device plugins have reported (steps 1 and 2) and then for the duration of the block."""
+        """Waits until the device plugins have reported (steps 1 and 2), then runs the nodes for the duration of the
+        block."""
         way = self.way
         configuration = directory / "scheduler.conf"
         configuration.write_text(CONFIGURATION % str(way.division not in ("", "dynamic")).lower(), encoding="utf-8")
@@ -208,7 +209,8 @@ class Flow(Namespace):
         return found
 
     def table_of_pods(self, *, by_host: bool) -> Raw:
-        """The rank table that the annotations of the Pods give. ``by_host``: every Pod has a node of its own."""
+        """The rank table that follows from the annotations of the Pods. ``by_host``: every Pod has a node of its
+        own."""
         servers = []
         for pod in sorted(self.pods(), key=lambda pod: int(annotations(pod)[HCCL_RANK_INDEX])):
             configuration = json.loads(annotations(pod)[ASCEND_910_CONFIGURATION])
@@ -228,7 +230,7 @@ class Flow(Namespace):
         return {**head, "server_list": servers}
 
     def cluster_info(self, node: str) -> Raw:
-        """What ClusterD says of a node's devices."""
+        """The report of ClusterD about the devices of a node."""
         data = self.api.get("/api/v1/namespaces/mindx-dl/configmaps/cluster-info-device-0")["data"]
         found: Raw = json.loads(data["cluster-info-device-0"]).get(f"mindx-dl-deviceinfo-{node}", {})
         return found
@@ -240,7 +242,8 @@ def annotations(pod: Raw) -> dict[str, str]:
 
 
 def check_devices(flow: Flow) -> None:
-    """What scheduler and device plugin wrote onto the Pods (steps 6 and 7), and what is reported after that."""
+    """Checks the annotations that scheduler and device plugin wrote to the Pods (steps 6 and 7), and the following
+    reports."""
     way, pods = flow.way, flow.pods()
     assert not [news for news in flow.playground.news() if news["kind"] == "error" or "predicate-time" in news["text"]]
     mounted = [name for pod in pods for name in annotations(pod)[ASCEND_REAL].split(",")]
@@ -352,7 +355,7 @@ def check_fault(flow: Flow, job: str) -> None:
 
 
 def device_condition(flow: Flow) -> str:
-    """Reason and message of the condition about failed devices."""
+    """The reason and message of the condition about failed devices."""
     conditions = (flow.groups()[0].get("status") or {}).get("conditions") or ()
     return "".join(f"{c['reason']} {c.get('message', '')}" for c in conditions if c["type"] == "DeviceUnhealthy")
 

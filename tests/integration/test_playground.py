@@ -1,4 +1,4 @@
-"""`volcano-py playground` on a real API server: simulated NPU nodes that the scheduler uses as real ones."""
+"""`volcano-py playground` on a real API server: the scheduler uses simulated NPU nodes like real nodes."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ CONSUMED = "18446744073709551615"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """Without KWOK: the playground has kubelets of its own."""
+    """The cluster runs without KWOK: the playground simulates kubelets."""
     with a_control_plane() as found:
         found.start_controller_manager()
         yield found

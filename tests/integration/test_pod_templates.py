@@ -41,7 +41,7 @@ def encoded(case: dict[str, Any]) -> bytes:
 
 
 def with_validator(plane: ControlPlane, namespace: str, work: Callable[[TemplateValidator], Awaitable[T]]) -> T:
-    """Runs a function as a user whose name is that of the namespace."""
+    """Runs a function as a user with the name of the namespace."""
 
     async def whole() -> T:
         client = ApiClient(Credentials(kubeconfig=str(plane.kubeconfig_for(namespace))), RoleMetrics())

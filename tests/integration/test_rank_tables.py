@@ -1,4 +1,4 @@
-"""Rank tables on a real API server: from a vcjob to ``hccl.json``, and again after a Pod was replaced."""
+"""Rank tables on a real API server: from a vcjob to ``hccl.json``, and a new table after a Pod was replaced."""
 
 import json
 from collections.abc import Iterator
@@ -138,7 +138,7 @@ def test_the_files_have_the_table_of_the_config_map(plane: ControlPlane, tables:
 
 
 def give_addresses(plane: ControlPlane) -> None:
-    """What a network plugin does."""
+    """Does the work of a network plugin: gives each Pod an address."""
     pods = wait(lambda: len(found := running_pods(plane)) == 2 and found)
     for number, pod in enumerate(pods):
         address = f"10.9.0.{number}"
@@ -163,7 +163,8 @@ def placed(plane: ControlPlane) -> list[tuple[dict[str, Any], str]]:
 
 
 def hosts(config_map: dict[str, Any]) -> dict[str, str]:
-    """Pod -> address of its host, as the table says. Servers are in the order of ranks, which are the Pods' indices."""
+    """Maps each Pod to the address of its host in the table. Servers are in the order of ranks, which are the indices
+    of the Pods."""
     servers = json.loads(config_map["data"]["hccl.json"])["server_list"]
     return {f"train-worker-{index}": server["server_id"] for index, server in enumerate(servers)}
 

@@ -1,4 +1,4 @@
-"""Faults of nodes, chips and Pods on a real API server, with the rights that the chart gives, while the scheduler and
+"""Faults of nodes, chips and Pods on a real API server, with the rights that the chart grants, while the scheduler and
 the controllers are killed: no job is lost, ranks are kept, restarts and retries are counted exactly.
 
 ``LIVE_FAULTS`` in the environment sets the number of faults.
@@ -160,7 +160,7 @@ class Cluster:
         return {key: json.loads(text or "{}") for key, text in data.items()}
 
     def history(self) -> dict[str, int]:
-        """Job -> its restarts."""
+        """Maps each job to its restarts."""
         data = self.api.get(f"{MAPS.format('mindx-dl')}/job-reschedule-reason")["data"]
         found = json.loads(data["recent-reschedule-records"] or "{}")
         return {_job(key): each["TotalRescheduleTimes"] for key, each in found.items()}

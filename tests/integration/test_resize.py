@@ -19,7 +19,7 @@ pytestmark = pytest.mark.controlplane
 Raw = dict[str, Any]
 OURS, KUBE = "volcano-py", "default-scheduler"
 NODE: Final = 8000
-"""Allocatable cpu of a node, in thousandths."""
+"""The allocatable cpu of a node, in thousandths."""
 RUNTIME: Final = "resized"
 """A RuntimeClass with an overhead of half a core."""
 CONF: Final = """\
@@ -34,7 +34,7 @@ class State(NamedTuple):
 
     name: str
     holds: int
-    """Thousandths of a core, by kube-scheduler 1.36."""
+    """The thousandths of a core that a Pod holds according to kube-scheduler 1.36."""
     spec: Raw
     status: Raw
 
@@ -60,7 +60,7 @@ def resize(*reasons: str) -> Raw:
 
 
 def state(name: str, holds: int, cpu: str, status: Raw, conditions: Raw | None = None) -> State:
-    """Of a Pod with one container."""
+    """The state of a Pod with one container."""
     return State(name, holds, {"containers": [container(cpu)]}, {"containerStatuses": [status], **(conditions or {})})
 
 

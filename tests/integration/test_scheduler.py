@@ -281,7 +281,7 @@ def test_pods_with_a_misspelt_scheduler_name_cause_one_warning_for_each_workload
     cluster: Namespace, tmp_path: Path
 ) -> None:
     def warnings() -> dict[str, str]:
-        """Pod -> its Warning."""
+        """Maps each Pod to its Warning."""
         return {e["involvedObject"]["name"]: e["message"] for e in cluster.events() if e["reason"] == "Malformed"}
 
     workload = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-web", "controller": True}

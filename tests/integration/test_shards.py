@@ -1,5 +1,5 @@
-"""Several schedulers on one real API server: each uses its own nodes and queues, and hands them over without ever
-sharing them."""
+"""Several schedulers on one real API server: each uses its own nodes and queues, and no node or queue is ever used by
+two while they move."""
 
 import re
 import threading
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.controlplane
 SHARDS = "/apis/shard.volcano.sh/v1alpha1/nodeshards"
 ELECTION = ("--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms")
 QUOTA = 16
-"""Chips that each queue may have."""
+"""The number of chips that each queue may have."""
 
 
 @pytest.fixture
@@ -95,13 +95,13 @@ class Shards:
                     print(role.log.read_text(encoding="utf-8", errors="replace")[-2500:])
 
     def train(self, name: str, queue: str) -> None:
-        """A gang of two Pods of eight chips. Its name begins with that of the queue."""
+        """Creates a gang of two Pods of eight chips. Its name begins with the name of the queue."""
         self.cluster.group(name, 2, queue)
         for i in range(2):
             self.cluster.pod(f"{name}-{i}", name, {"cpu": "1", ASCEND_910: "8"})
 
     def claims(self) -> dict[str, tuple[list[str], str]]:
-        """NodeShard -> its claimed nodes and queues."""
+        """Maps each NodeShard to its claimed nodes and queues."""
         return {
             item["metadata"]["name"]: (
                 item.get("status", {}).get("nodesInUse", []),
@@ -111,7 +111,7 @@ class Shards:
         }
 
     def attempts(self) -> Counter[str]:
-        """Result -> number of Pods, summed over all schedulers."""
+        """Maps each result to the number of Pods, summed over all schedulers."""
         total: Counter[str] = Counter()
         for port in self.ports.values():
             with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:

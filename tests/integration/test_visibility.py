@@ -1,5 +1,5 @@
 """Tenants with the ClusterRole `edit` in one namespace, on a real control plane with the chart: they get the reasons of
-their own jobs, the quota of their queues and their positions, and nothing of other namespaces."""
+their own jobs, the quota of their queues and their positions, and no data of other namespaces."""
 
 import asyncio
 import http.client
@@ -45,7 +45,7 @@ OTHERS = ("secret-team", "secret-running", "secret-waiting", "secret-queue", "se
 MINE = f"{API}/namespaces/research"
 USERS = count()
 REQUEST_TIMEOUT = 30.0
-"""Seconds after which the API server ends requests."""
+"""The seconds after which the API server ends requests."""
 
 
 def queue(name: str, cpu: str) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def phase_of(api: Client, namespace: str, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """One node of 8 cpu; queue `gold` of 4 cpu, in which a job of another team runs and one waits before ours."""
+    """One node of 8 cpu and the queue `gold` of 4 cpu. In this queue, a job of another team runs, and another one waits
+    before ours."""
     limit = f"--request-timeout={REQUEST_TIMEOUT:.0f}s"
     with started_installation(tmp_path_factory.mktemp("visibility"), [limit]) as installed:
         api = installed.api
@@ -141,7 +142,8 @@ def alice(installation: Installation) -> Client:
 
 @pytest.fixture
 def kubeconfig(installation: Installation, alice: Client) -> Path:
-    """Of another user of the namespace for each test, which may ask ten questions."""
+    """The kubeconfig of a different user of the namespace in each test, because a user may ask ten questions in a
+    row."""
     return installation.plane.kubeconfig_for(f"alice-{next(USERS)}", ("research",))
 
 

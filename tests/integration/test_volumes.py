@@ -1,5 +1,5 @@
-"""Volumes on a real API server with its volume controller: bound to one claim each, provisioned on request, awaited by
-whole gangs."""
+"""Volumes on a real API server with its volume controller: each volume is bound to one claim or provisioned on request,
+and whole gangs wait for their volumes."""
 
 import threading
 import time
@@ -79,7 +79,7 @@ class Storage(Namespace):
         return {item["metadata"]["name"]: item for item in self.api.get(self._claims)["items"]}
 
     def volumes(self) -> dict[str, str]:
-        """Claim -> the volume it is bound to."""
+        """Maps each claim to the volume to which it is bound."""
         return {n: c["spec"]["volumeName"] for n, c in self.claims().items() if c["status"].get("phase") == "Bound"}
 
     def scheduler(self, directory: Path, bind_timeout: int = 60) -> AbstractContextManager[Role]:

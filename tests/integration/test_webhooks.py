@@ -34,7 +34,7 @@ DENIED = 'admission webhook "validatequeue.volcano.sh" denied the request: '
 
 
 class Process:
-    """One admission server, under a user that has the rights it needs, reached by URL."""
+    """One admission server, reached by URL, which runs as a user with the rights that it needs."""
 
     def __init__(self, plane: ControlPlane, log: Path, options: Sequence[str]) -> None:
         self.plane = plane
@@ -157,7 +157,7 @@ def queue(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def refusal(function: Callable[[], Any]) -> tuple[int, str]:
-    """Status and message of a write that is refused."""
+    """The status and message of a refused write."""
     with pytest.raises(ApiError) as refused:
         function()
     return refused.value.status, refused.value.body["message"]
@@ -165,7 +165,7 @@ def refusal(function: Callable[[], Any]) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def server(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """A server with a certificate of its own, whose webhooks it has registered itself."""
+    """A server with a certificate of its own, which has registered its webhooks itself."""
     log = tmp_path_factory.mktemp("webhooks") / "webhooks.log"
     process = Process(control_plane, log, [f"--enabled-admission={','.join(PATHS)}", f"--certificate-secret={SECRET}"])
     try:
@@ -506,7 +506,7 @@ resourceGroups:
 def test_certificates_and_configurations_of_others_are_used_and_resource_groups_read_again(
     server: Process, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """As set up by a chart or a person: files for the certificate, and configurations created beforehand."""
+    """An installation by a chart or a person: files for the certificate, and configurations created beforehand."""
     api, authority = control_plane.admin, control_plane.authority
     given = authority.issue(f"webhooks-{uuid4().hex[:8]}")
     remove_configurations(api)

@@ -1,5 +1,5 @@
 """Random clusters in which jobs wait for cards (quotas by model, choices, slices, gangs in several queues), and the
-remedies that a person would try."""
+remedies that a user would try."""
 
 import copy
 import json
@@ -36,13 +36,13 @@ MODELS: dict[str, tuple[str, dict[str, str]]] = {
         {f"{_GPU}.product": "NVIDIA-H800", f"{_GPU}.memory": "81559", f"{_GPU}.replicas": "2"},
     ),
 }  # fmt: skip
-"""Card -> resource that counts it, labels of a node with it."""
+"""Maps each card to the resource that counts it, and the labels of a node with the card."""
 _CHOICES = ("NVIDIA-H200|NVIDIA-L40S", "NVIDIA-L40S|NVIDIA-H200")
 
 
 # --- clusters ---------------------------------------------------------------------------------------------------------
 def card_cluster(random: Random) -> list[Raw]:
-    """Up to five nodes, four queues and seven gangs."""
+    """Generates up to five nodes, four queues and seven gangs."""
     objects = [_node(random, f"n{number}") for number in range(random.randint(1, 5))]
     queues = [_queue(random, name) for name in ["qa", "qb", "qc"][: random.randint(1, 3)]]
     places = ["default", *(made["metadata"]["name"] for made in queues)]

@@ -72,7 +72,8 @@ APART = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels
 
 # --- clusters ---------------------------------------------------------------------------------------------------------
 def cluster(random: Random, conf: str) -> list[Raw]:
-    """Up to five nodes, four queues and five gangs; tainted, cordoned and labelled nodes, chips and cards."""
+    """Generates up to five nodes, four queues and five gangs, with tainted, cordoned and labelled nodes, chips and
+    cards."""
     places, queues = _queues(random, conf)
     objects = [*_nodes(random), *queues]
     if conf == "quotas" and random.random() < 0.6:

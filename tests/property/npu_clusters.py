@@ -1,6 +1,7 @@
-"""Random clusters of NPU servers that run for some sessions: jobs come and go, Pods terminate, the scheduler restarts.
+"""Random clusters of NPU servers that run for some sessions: jobs arrive and are deleted, Pods terminate, the scheduler
+restarts.
 
-``NpuCluster.session`` compares every binding with what the objects of the cluster allow.
+``NpuCluster.session`` compares every binding with the bindings that the objects of the cluster allow.
 """
 
 import json
@@ -32,7 +33,8 @@ from tests.contradictions import contradictions
 
 CONFIGURATION: Final = configuration(["priority", "gang"], ["ascend", "predicates"])
 POOL: Final = "pool"
-"""Label of nodes, and node selector of Pods: the family, so that families with the same labels use their own nodes."""
+"""The label of nodes and node selector of Pods that contains the family, so that families with the same labels use
+their own nodes."""
 SUPER_POD_NODES: Final = 3
 AVAILABILITY: Final = {
     **dict.fromkeys((DeviceState.NETWORK_UNHEALTHY, DeviceState.SUB_HEALTHY), Availability.DEGRADED),
@@ -46,7 +48,7 @@ AVAILABILITY: Final = {
 class Job(NamedTuple):
     family: ChipFamily
     chips: int
-    """Of each Pod."""
+    """The number of chips of each Pod."""
     pods: int
 
     @property
@@ -73,7 +75,7 @@ def traits_of(family: ChipFamily) -> dict[str, str]:
 
 
 class NpuCluster:
-    """Some servers of each family. ``sizes`` and ``broken`` are by node."""
+    """Generates some servers of each family. ``sizes`` and ``broken`` are by node."""
 
     def __init__(self, random: Random, families: Sequence[ChipFamily], nodes_each: int) -> None:
         self._random = random
@@ -81,7 +83,7 @@ class NpuCluster:
         self._size = {family: family.chips if family.chips <= 16 else 12 for family in families}
         self._family_of: dict[str, ChipFamily] = {}
         self._healthy: dict[str, int] = {}
-        """Node -> mask of its chips that are in order."""
+        """Maps each node to the mask of its healthy chips."""
         self._super_pod: dict[str, str] = {}
         self._jobs: dict[str, Job] = {}
         self._created = 0
@@ -185,7 +187,7 @@ class NpuCluster:
             self._check_waiting(held)
 
     def _check_counts(self) -> None:
-        """The counts for metrics are those of the chips that tools show."""
+        """Asserts that the counts for metrics equal the chips that tools show."""
         assert self.world.outcome is not None
         session = self.world.outcome.session
         shown = Counter(
@@ -204,7 +206,8 @@ class NpuCluster:
         assert counted == dict(shown)
 
     def _held(self) -> tuple[dict[str, int], bool]:
-        """Node -> mask of the chips of its Pods, and whether one of these terminates. No chip is held twice."""
+        """Maps each node to the mask of the chips of its Pods, and to whether one of these terminates. Asserts that no
+        chip is held twice."""
         held: dict[str, int] = {}
         terminating = False
         for raw in self.world.cluster.server.of(POD):
@@ -235,13 +238,13 @@ class NpuCluster:
         return min(found)[1]
 
     def _check_blocks(self) -> None:
-        """Pods of a block are in one super pod, which their annotation names."""
+        """Asserts that the Pods of a block are in one super pod, which their annotation names."""
         for bind in self.world.decisions.binds:
             if ID in bind.annotations:
                 assert bind.annotations[ID] == self._super_pod[bind.node]
 
     def _check_waiting(self, held: dict[str, int]) -> None:
-        """No gang waits for which there is room: what gangs gave back that did not fit is free again."""
+        """Asserts that no gang waits for which there is room: the chips of gangs that did not fit are free again."""
         for text in self.world.waiting.values():
             assert list(contradictions(text)) == [], text
         for name, job in self._jobs.items():

@@ -1,8 +1,8 @@
-"""Borrowing of card quotas in random histories: gangs and single Pods come and end, Pods terminate slowly, Pods accept
-one of two cards, quotas and limits change, and evicted Pods are created again.
+"""Borrowing of card quotas in random histories: gangs and single Pods arrive and end, Pods terminate slowly, Pods
+accept one of two cards, quotas and limits change, and evicted Pods are created again.
 
-After each session a naive model counts Pods: what a queue borrowed was idle, limits are kept, gangs are whole. When
-nothing comes any more, queues have their quotas back, and evictions end.
+After each session, a naive model counts Pods: borrowed cards were idle, limits are kept, gangs are whole. When no jobs
+arrive any more, queues have their quotas back, and evictions end.
 """
 
 import json
@@ -27,11 +27,11 @@ CARDS = (H200, H800)
 WRITTEN = (H200, H200, H800, f"{H200}|{H800}", f"{H800}|{H200}")
 QUEUES = ("a", "b", "c")
 Key = tuple[str, str]
-"""Queue and card."""
+"""A queue and a card."""
 
 
 class Model:
-    """What queues hold and wait for, counted Pod by Pod."""
+    """The cards that queues hold and wait for, counted for each Pod."""
 
     def __init__(self, objects: list[Raw]) -> None:
         groups = {o["metadata"]["name"]: o["spec"]["queue"] for o in objects if o["kind"] == "PodGroup"}
@@ -45,9 +45,9 @@ class Model:
         self.lending = _counts(queues, CARD_LENDING_LIMIT)
         self.held: Counter[Key] = Counter()
         self.staying: Counter[Key] = Counter()
-        """Those on nodes that are not terminating."""
+        """The Pods on nodes that are not terminating."""
         self.wanted: Counter[Key] = Counter()
-        """Those without a node. A Pod waits for each card that it accepts."""
+        """The Pods without a node. A Pod waits for each card that it accepts."""
         for raw in objects:
             if raw["kind"] != "Pod" or raw["status"].get("phase") == "Succeeded":
                 continue
@@ -60,7 +60,7 @@ class Model:
                 self.wanted.update((queue, card) for card in annotations[CARD_NAME].split("|"))
 
     def claim(self, queue: str, card: str) -> int:
-        """What a queue uses, and what it does not lend of its quota."""
+        """The cards that a queue uses, and the part of its quota that it does not lend."""
         key = (queue, card)
         quota = self.quota.get(key, 0)
         kept = quota - self.lending.get(key, quota)
@@ -77,7 +77,7 @@ class Model:
 
 
 def _counts(annotations: dict[str, dict[str, str]], key: str) -> dict[Key, int]:
-    """``annotations``: by queue."""
+    """``annotations``: the annotations by queue."""
     listed = {name: json.loads(annotations[name].get(key, "{}")) for name in QUEUES}
     return {(name, card): int(number) for name, counts in listed.items() for card, number in counts.items()}
 
@@ -101,11 +101,11 @@ class Borrowing(History):
         for name in QUEUES:
             self.change_quota(name)
         self.jobs: dict[str, tuple[int, str]] = {}
-        """PodGroup -> its minimum, and the cards that its Pods accept."""
+        """Maps each PodGroup to its minimum, and to the cards that its Pods accept."""
         self.singles: dict[str, str] = {}
-        """PodGroup -> card, of jobs of one Pod that accepts one card."""
+        """Maps each PodGroup of one Pod that accepts one card to this card."""
         self.terminating: dict[str, int] = {}
-        """Pod -> number of sessions until it is gone."""
+        """Maps each Pod to the number of sessions until it is deleted."""
         self.number = 0
 
     def change_quota(self, queue: str) -> None:

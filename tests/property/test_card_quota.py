@@ -44,7 +44,7 @@ HOSTILE = st.one_of(
 
 
 class Actor:
-    """Carries out operations, where they are possible."""
+    """Carries out operations that are possible."""
 
     def __init__(self) -> None:
         queues = [quota_queue(name, quota, f"{CPU_LIMIT}c+64Gi") for name, quota in QUOTAS.items()]
@@ -101,7 +101,7 @@ class Actor:
         return any(o["kind"] == "Node" and o["metadata"]["name"] == node for o in self.history.cluster.objects())
 
     def _pod(self, number: int, *, terminating: bool = False) -> str:
-        """One of the Pods that hold nodes; "" if there is none."""
+        """Returns one of the Pods that hold nodes; "" if there is none."""
         pods = [p["metadata"] for p in self.history.on_nodes()]
         names = sorted(meta["name"] for meta in pods if not terminating or meta.get("deletionTimestamp"))
         return names[number % len(names)] if names else ""

@@ -29,10 +29,10 @@ CONFIGURATION = configuration(["priority", "gang"], ["capacity-card"], actions="
 MIG_RESOURCE, SHARED = "nvidia.com/mig-1g.18gb", f"{GPU}.shared"
 MIG, MPS = f"{H200}/mig-1g.18gb-mixed", f"{H800}/mps-80g*1/2"
 RESOURCES = {H200: GPU, H800: GPU, MIG: MIG_RESOURCE, MPS: SHARED, f"{H200}|{H800}": GPU, f"{H800}|{H200}": GPU}
-"""Annotation of a Pod -> the resource that it requests."""
+"""Maps the annotation of a Pod to the resource that the Pod requests."""
 QUEUES = ("p", "q")
 FIGURES = {"quota": "capacity", "used": "allocated", "inqueue": "inqueue", "requested": "request"}
-"""Field of the status -> word in the name of the metric."""
+"""Maps a field of the status to the word in the name of the metric."""
 
 
 @dataclass
@@ -43,21 +43,22 @@ class Job:
     written: str
     """The annotation of its Pods."""
     amount: int
-    """Cards of a Pod; 1 if there is none."""
+    """The cards of a Pod; 1 if there are no Pods."""
     minimum: int
     announced: int = 0
-    """Cards that the PodGroup announces for the time without Pods."""
+    """The cards that the PodGroup announces until its Pods exist."""
     pods: int = 0
-    """Those that are not terminating."""
+    """The Pods that are not terminating."""
     placed: int = 0
-    """Those of them that are on nodes."""
+    """The Pods that are on nodes and not terminating."""
     waits_for_queue: bool = False
     is_complete: bool = False
-    """As many Pods exist as it needs at least."""
+    """Whether at least as many Pods exist as the job needs to start."""
 
     @property
     def is_checked(self) -> bool:
-        """It is admitted only if the quota has room for its minimum. Jobs that announce nothing are admitted."""
+        """Whether the job is admitted only if the quota has room for its minimum. Jobs that announce nothing are always
+        admitted."""
         return self.announced > 0
 
     @property
@@ -70,7 +71,7 @@ class Model:
     """The figures of queues, counted from the objects as the design defines them."""
 
     def __init__(self, objects: list[Raw], phases: Mapping[str, str]) -> None:
-        """``phases``: PodGroup -> the phase for which the last session has reserved cards."""
+        """``phases``: maps each PodGroup to the phase for which the last session has reserved cards."""
         self._nodes = {o["metadata"]["name"]: o["metadata"]["labels"] for o in objects if o["kind"] == "Node"}
         groups = {o["metadata"]["name"]: o for o in objects if o["kind"] == "PodGroup"}
         self.quota: dict[str, dict[str, int]] = {
@@ -83,11 +84,12 @@ class Model:
         """The part of ``used`` that terminating Pods hold."""
         self.requested: Counter[tuple[str, str]] = Counter()
         self.reserved: Counter[tuple[str, str]] = Counter()
-        """Queue and annotation of its Pods -> cards that admitted jobs still need."""
+        """Maps a queue and the annotation of its Pods to the cards that admitted jobs still need."""
         self.elastic: Counter[tuple[str, str]] = Counter()
-        """Queue and card -> cards that jobs hold beyond their minimum; of jobs with a choice, those that may be."""
+        """Maps a queue and a card to the cards that jobs hold beyond their minimum; for jobs with a choice, to the
+        largest possible number."""
         self.free: Counter[tuple[str, str]] = Counter()
-        """Node and resource -> cards that no Pod holds."""
+        """Maps a node and a resource to the cards that no Pod holds."""
         for raw in objects:
             if raw["kind"] == "Node":
                 amounts = raw["status"]["allocatable"]
@@ -97,7 +99,7 @@ class Model:
         staying: Counter[str] = Counter()
         held: Counter[str] = Counter()
         held_of: Counter[tuple[str, str]] = Counter()
-        """Job and card -> what its Pods hold that are not terminating."""
+        """Maps a job and a card to the number that its Pods hold that are not terminating."""
         for raw in objects:
             if raw["kind"] != "Pod":
                 continue
@@ -148,7 +150,7 @@ class Model:
         return sum(number for (of, _), number in self.reserved.items() if of == queue)
 
     def places(self, job: "Job") -> int:
-        """How many more Pods of a job the quota and the nodes have room for."""
+        """The number of further Pods of a job for which the quota and the nodes have room."""
         total, resource = 0, RESOURCES[job.written]
         for card in job.written.split("|"):
             left = self.quota[job.queue].get(card, 0) - self.used[job.queue, card]
@@ -161,7 +163,7 @@ class Model:
         return total
 
     def admission_room(self, queue: str, cards: Iterable[str]) -> int:
-        """What can still be admitted of cards, and not more, if no admitted job may choose between cards."""
+        """The cards that can still be admitted; the exact number if no admitted job may choose between cards."""
         keys = [(queue, card) for card in cards]
         held = sum(self.used[key] - self.terminating[key] + self.reserved[key] - self.elastic[key] for key in keys)
         return sum(self.quota[queue].get(card, 0) for card in cards) - held
@@ -184,9 +186,9 @@ class Actor:
         ]
         self.history = History(nodes, [quota_queue(name, self._quota()) for name in QUEUES])
         self._groups: list[tuple[str, str, int]] = []
-        """Name, annotation of its Pods, number of Pods created."""
+        """The name of a job, the annotation of its Pods, and the number of Pods created."""
         self._announced: dict[str, int] = {}
-        """Job that has announced cards and has no Pods yet -> the number of its Pods."""
+        """Maps each job that has announced cards and has no Pods yet to the number of its Pods."""
 
     def _quota(self) -> dict[str, int]:
         return {card: self._random.randint(0, 4) for card in (H200, H800, MIG, MPS) if self._random.random() < 0.8}
@@ -248,7 +250,7 @@ def phase_of(group: Raw) -> str:
 
 
 Samples = dict[tuple[str, str, str], float]
-"""Name of a metric, queue, resource -> value."""
+"""Maps the name of a metric, queue and resource to the value."""
 
 
 def samples_of(history: History, metrics: Metrics) -> Samples:
@@ -263,7 +265,7 @@ def samples_of(history: History, metrics: Metrics) -> Samples:
 
 
 def reported(history: History, samples: Samples, queue: str) -> dict[str, dict[str, int]]:
-    """``status.cards`` of a queue, which metrics and the command line repeat."""
+    """Returns ``status.cards`` of a queue, and asserts that metrics and the command line repeat it."""
     raw = history.get("Queue", queue)
     cards: dict[str, dict[str, str]] = raw["status"].get("cards") or {}
     for card, its in cards.items():
@@ -293,7 +295,7 @@ def printed_cards(raw: Raw) -> dict[str, dict[str, str]]:
 
 
 def listed(history: History, raw: Raw) -> None:
-    """``queue list -o wide`` has the cards of the status, and the numbers of PodGroups that the status has."""
+    """Asserts that ``queue list -o wide`` has the cards and the numbers of PodGroups of the status."""
     name = raw["metadata"]["name"]
     view = queue_view(lambda queue: queue.metadata.name == name)
     groups = [o for o in history.cluster.objects() if o["kind"] == "PodGroup"]
@@ -310,8 +312,8 @@ def listed(history: History, raw: Raw) -> None:
 
 
 def refused_rightly(model: Model) -> None:
-    """Every job that waits could not be admitted, and every Pod that waits could not be placed, after all that the
-    session decided. While Pods terminate, others may wait for their cards; then this does not hold."""
+    """Asserts that no waiting job could be admitted, and no waiting Pod could be placed, after the decisions of the
+    session. While Pods terminate, other Pods may wait for their cards; the assertion then does not apply."""
     for name, job in model.jobs.items():
         if job.waits_for_queue:
             assert job.is_checked, name

@@ -1,5 +1,5 @@
-"""No queue falls below what it deserves for another one while a third could give: for every action that evicts, every
-plugin that divides the cluster, in whatever tier it stands, and nodes in pools that not every Pod can use."""
+"""No queue falls below what it deserves for another queue while a third one can give. The tests cover every action that
+evicts, every plugin that divides the cluster, in any tier, and nodes in pools that not every Pod can use."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -48,7 +48,7 @@ SEEDS = st.integers(0, 2**32)
 
 @cache
 def conf(quota: str, actions: str, *, first: bool, more: str = "") -> Configuration:
-    """``first``: whether the plugin stands in the first tier; otherwise that tier decides without it."""
+    """``first``: whether the plugin is in the first tier; otherwise the first tier decides without it."""
     above, below = (f", {quota}", "") if first else ("", f", {quota}")
     return parse_configuration(
         f"actions: {actions}\ntiers:\n- plugins: [{{name: priority}}, {{name: gang}}, {{name: conformance}}{above}]\n"
@@ -61,12 +61,12 @@ class Cluster(msgspec.Struct):
 
     objects: list[Raw]
     parents: dict[str, str]
-    """Queue -> its parent."""
+    """Maps each queue to its parent."""
 
 
 def full_cluster(seed: int, *, whole: bool, waiting: int = 1, gang: bool = False) -> Cluster:
-    """``whole``: every Pod holds one cpu and what queues deserve is a number of these, so that no Pod takes a queue
-    below what it deserves unless the queue has no more than that. ``gang``: the waiting Pods are one job."""
+    """``whole``: every Pod holds one cpu and queues deserve whole numbers of cpus, so that no Pod takes a queue below
+    what it deserves unless the queue has no more than it deserves. ``gang``: the waiting Pods are one job."""
     random = Random(seed)
     parents = {"left": "root", "right": "root"}
     parents |= {name: random.choice(["left", "right", "root"]) for name in ("qa", *OTHERS)}
@@ -110,7 +110,7 @@ def asks(cpu: int, gib: int, cards: int) -> str:
 
 
 class Shares:
-    """What the queues of a session hold and deserve, computed from its tasks."""
+    """The amounts that the queues of a session hold and deserve, computed from its tasks."""
 
     def __init__(self, session: Session, parents: dict[str, str], *, hierarchy: bool) -> None:
         self.session = session
@@ -279,7 +279,7 @@ class CardCluster(msgspec.Struct):
 
     objects: list[Raw]
     quotas: dict[str, dict[str, int]]
-    """Queue -> card -> quota."""
+    """Maps each queue and card to the quota."""
     held: dict[str, dict[str, int]]
 
 
@@ -357,7 +357,7 @@ class Namer:
 
 @pytest.fixture(scope="module")
 def _namer() -> Iterator[None]:
-    """Registers the plugin for the tests of this module only: others list all that are registered."""
+    """Registers the plugin only for the tests of this module, because other tests list all registered plugins."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_plugins", {**registry._plugins, Namer.name: Namer})
         yield

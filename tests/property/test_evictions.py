@@ -1,4 +1,5 @@
-"""Evictions: never of a Pod with higher priority or of a protected one, never without need, never back and forth."""
+"""Evictions: no Pod with higher priority or protection is evicted, no eviction is unnecessary, and Pods are not evicted
+back and forth."""
 
 import copy
 import json
@@ -57,8 +58,8 @@ def messages(decisions: Decisions) -> list[tuple[str, str]]:
 
 
 def full_cluster(random: Random) -> list[Raw]:
-    """Up to three nodes, full of running Pods of some jobs, and other jobs of any priority that wait, in up to three
-    queues."""
+    """Generates up to three nodes full of running Pods of some jobs, and other jobs of any priority that wait, in up to
+    three queues."""
     queues = [f"q{i}" for i in range(random.randint(1, 3))]
     objects: list[Raw] = [
         *CLASSES,
@@ -86,8 +87,8 @@ def full_cluster(random: Random) -> list[Raw]:
 
 
 def member(random: Random, job: str, sizes: Counter[str], cpu: int, on: str) -> Raw:
-    """One Pod of a job: some Pods are not preemptable, some are system-critical, some have a higher priority than the
-    others."""
+    """Generates one Pod of a job: some Pods are not preemptable, some are system-critical, some have a higher priority
+    than the other Pods."""
     sizes[job] += 1
     asks = "" if not cpu else random.choice([f"{cpu}c", f"{cpu}c+1Gi"])
     critical_class: Raw = {"priorityClassName": "system-node-critical"} if random.random() < 0.1 else {}
@@ -107,8 +108,8 @@ FULL_CLUSTERS = st.randoms(use_true_random=True).map(full_cluster)
 
 
 def preemptions(world: World) -> Iterator[tuple[Job, Task, Job, Task, str]]:
-    """(victim's job, victim, preemptor's job, preemptor, word of the Event), read from the Events of the last
-    session."""
+    """The (victim's job, victim, preemptor's job, preemptor, word of the Event) of each eviction, read from the Events
+    of the last session."""
     assert world.outcome is not None
     jobs = world.outcome.session.jobs
     tasks = {task.key: (job, task) for job in jobs.values() for task in job.tasks()}
@@ -160,7 +161,7 @@ def test_every_eviction_has_a_placement_on_the_same_node(objects: list[Raw], tie
 @SETTINGS
 @given(FULL_CLUSTERS, st.sampled_from(["chart", "gang", "elastic"]))
 def test_less_is_left_on_a_node_than_the_last_victim_held(objects: list[Raw], tiers: str) -> None:
-    """Otherwise its eviction was unnecessary. Without quotas and filters, which evict Pods for other reasons than
+    """Asserts that each eviction was necessary, without quotas and filters, which evict Pods for other reasons than
     amounts."""
     world = World(objects).run(conf(tiers, "enqueue, allocate, preempt", plain=True))
     assert world.outcome is not None

@@ -31,7 +31,7 @@ def settled(objects: list[Raw], configuration: Configuration) -> Simulation:
 
 
 def placed(simulation: Simulation, name: str) -> int:
-    """Pods of a gang that have a node."""
+    """The Pods of a gang that have a node."""
     return sum(
         1
         for raw in simulation.cluster.objects()
@@ -94,7 +94,8 @@ def _asks(document: Raw) -> bool:
 
 
 def _asking_more(documents: list[Raw], there: dict[tuple[str, str], Raw]) -> Iterator[list[Raw]]:
-    """Pods that request one unit more of one of the resources whose requests the change reduces."""
+    """Yields the changes, in which Pods request one unit more of one of the resources whose requests the change
+    reduces."""
     asking = [raw for raw in documents if raw["kind"] == "Pod" and _asks(raw)]
     for resource in sorted({r for raw in asking for r in _requests(raw)}):
         more = [
@@ -160,7 +161,7 @@ def _smaller(document: Raw, before: Raw) -> Iterator[Raw | None]:
 
 
 def _less_important(documents: list[Raw], objects: list[Raw]) -> Iterator[list[Raw]]:
-    """With a priority reduced by one."""
+    """Yields the changes, each with one priority reduced by one."""
     values = {raw["metadata"]["name"]: raw["value"] for raw in [*objects, *documents] if raw["kind"] == "PriorityClass"}
     for i, document in enumerate(documents):
         name = document.get("spec", {}).get("priorityClassName")

@@ -1,5 +1,5 @@
-"""What ``explain`` proposes works, and it proposes something if a simple change works, in random clusters of vcjobs,
-Deployments and gangs, with tainted nodes, closed queues, quotas and Pods that terminate."""
+"""The changes that ``explain`` proposes work, and it proposes a change if a simple one works, in random clusters of
+vcjobs, Deployments and gangs, with tainted nodes, closed queues, quotas and Pods that terminate."""
 
 import copy
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ TAINTS = ("dedicated", "node.kubernetes.io/not-ready", "other")
 
 # --- clusters ---------------------------------------------------------------------------------------------------------
 def cluster(random: Random) -> tuple[list[Raw], list[tuple[str, str]]]:
-    """The objects, and kind and name of what may wait."""
+    """The objects, and the kinds and names of the objects that may wait."""
     cores = {f"n{i}": random.choice([2, 4, 8, 16]) for i in range(random.randint(1, 4))}
     objects = [a_node(random, name, number) for name, number in cores.items()]
     states = {name: "Closed" if random.random() < 0.15 else "Open" for name in ("a", "b")}
@@ -120,7 +120,7 @@ def runs_after(
 
 
 def placed(simulation: Simulation, kind: str, name: str) -> tuple[int, int]:
-    """How many Pods have a node, and how many must."""
+    """The number of Pods that have a node, and the number that must have one."""
     everything = list(simulation.cluster.objects())
     groups = {raw["metadata"]["name"]: raw["spec"] for raw in everything if raw["kind"] == "PodGroup"}
     own = next((each for each in groups if each == name or (kind == "job" and each.startswith(f"{name}-"))), "")
@@ -134,7 +134,7 @@ def placed(simulation: Simulation, kind: str, name: str) -> tuple[int, int]:
 
 
 def simple_changes(objects: list[Raw]) -> Iterator[list[Raw]]:
-    """Nodes of an existing size, repaired nodes, queues that are open and without limits, jobs that are gone."""
+    """Changes: nodes of an existing size, repaired nodes, open queues without limits, deleted jobs."""
 
     def merged(raw: Raw, **parts: Any) -> Raw:
         meta = {**raw["metadata"], "annotations": {WHAT_IF: "merge"}}

@@ -42,15 +42,15 @@ class Faults:
         ]
         self.cluster = Cluster(*manifests, nodes=self._nodes)
         self._broken: dict[str, set[int]] = {}
-        """Node -> its unhealthy chips."""
+        """Maps each node to its unhealthy chips."""
         self._network: dict[str, set[int]] = {}
         self._unhealthy: set[str] = set()
         self.expected: Counter[str] = Counter()
-        """Job -> its restarts."""
+        """Maps each job to its restarts."""
         self.failures: Counter[str] = Counter()
-        """Job -> those because a Pod failed."""
+        """Maps each job to its restarts because of a failed Pod."""
         self._fresh: dict[str, str] = {}
-        """Job -> node of a fault that no session has recorded yet."""
+        """Maps each job to the node of a fault that no session has recorded yet."""
         self.injected = 0
 
     # --- sessions ---
@@ -181,7 +181,7 @@ class Faults:
         return {job for job, number in self._replicas.items() if running[job] == number and job in ready - busy}
 
     def check(self) -> None:
-        """What is to be so once all faults are repaired and all restarts have ended."""
+        """Asserts the state that must hold once all faults are repaired and all restarts have ended."""
         assert self.settled() == {*self._replicas}
         state, histories = self.cluster.state(), self.cluster.history()
         numbers = {self._of(key): each.number for key, each in state.restarts.items()}

@@ -1,5 +1,5 @@
-"""Evictions for gangs: never of a Pod with higher priority or of a protected one, never without need, never back and
-forth."""
+"""Evictions for gangs: no Pod with higher priority or protection is evicted, no eviction is unnecessary, and Pods are
+not evicted back and forth."""
 
 import copy
 import json
@@ -40,7 +40,8 @@ def conf(queues: str, actions: str = "enqueue, allocate, gangpreempt, gangreclai
 
 
 def full_cluster(random: Random) -> list[Raw]:
-    """Up to five nodes full of running Pods of some gangs, and other gangs that wait, in up to three queues."""
+    """Generates up to five nodes full of running Pods of some gangs, and other gangs that wait, in up to three
+    queues."""
     queues = [f"q{i}" for i in range(random.randint(1, 3))]
     objects: list[Raw] = [*CLASSES]
     for name in queues:
@@ -71,7 +72,8 @@ FULL_CLUSTERS = st.randoms(use_true_random=True).map(full_cluster)
 
 
 def preemptions(world: World) -> Iterator[tuple[Job, Task, Job, str]]:
-    """(victim's job, victim, preemptor, reason of the Event), read from the Events of the last session."""
+    """The (victim's job, victim, preemptor, reason of the Event) of each eviction, read from the Events of the last
+    session."""
     assert world.outcome is not None
     jobs = world.outcome.session.jobs
     tasks = {task.key: (job, task) for job in jobs.values() for task in job.tasks()}

@@ -1,8 +1,8 @@
-"""Chips over several sessions: none is given twice, each choice is the best one of the family, in its order, and what
-a gang gives back that does not fit is free again.
+"""Chips over several sessions: no chip is given twice, each choice is the best one of the family, in its order, and the
+chips of a gang that does not fit are free again.
 
-Each seed is a cluster of its own. ``NPU_EXAMPLES`` in the environment sets their number per family: 10 in CI, 1,000
-with ``make test-npu``.
+Each seed is a separate cluster. ``NPU_EXAMPLES`` in the environment sets the number of clusters per family: 10 in CI,
+1,000 with ``make test-npu``.
 """
 
 import os

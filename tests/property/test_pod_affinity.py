@@ -31,7 +31,7 @@ def term(random: Random) -> Raw:
 
 
 def pod_rules(random: Random) -> dict[str, Any]:
-    """Labels, affinity and spread constraints of a Pod; most Pods have few of them."""
+    """Generates labels, affinity and spread constraints of a Pod; most Pods have few of them."""
 
     def terms() -> Raw:
         preferred = [{"podAffinityTerm": term(random), "weight": random.randint(1, 100)} for _ in few(random)]
@@ -58,12 +58,12 @@ def pod_rules(random: Random) -> dict[str, Any]:
 
 
 def few(random: Random) -> range:
-    """For loops that run up to two times, mostly not at all."""
+    """The range of a loop with up to two iterations, mostly none."""
     return range(random.choice([0, 0, 0, 1, 2]))
 
 
 def cluster(random: Random) -> list[Raw]:
-    """Nodes with and without zones and racks, running Pods, at most one Service, and two gangs that wait."""
+    """Generates nodes with and without zones and racks, running Pods, at most one Service, and two gangs that wait."""
     objects: list[Raw] = []
     for i in range(random.randint(1, 7)):
         labels = {key: value for key in (ZONE, "rack") if (value := random.choice(["a", "b", "c", ""]))}
@@ -146,7 +146,7 @@ def test_runs_are_placed_as_their_pods_one_by_one(objects: list[Raw], turns: lis
 def test_pods_that_arrive_one_by_one_are_placed_as_in_a_new_view(
     objects: list[Raw], turns: list[tuple[str, bool]]
 ) -> None:
-    """Some placements are rolled back at once, like those of a gang that cannot start."""
+    """Some placements are rolled back at once, like the placements of a gang that cannot start."""
     fast, slow = World(*objects).session(CONF), World(*objects).session(CONF)
     for name, stays in turns:
         outcomes = []

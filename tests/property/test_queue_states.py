@@ -50,7 +50,7 @@ def controllers(store: Store) -> Sequence[Controller]:
 
 
 class Queues:
-    """A cluster with Queues, and what their owners want."""
+    """A cluster with Queues, and the states that their owners want."""
 
     def __init__(self) -> None:
         self.cluster = MemoryCluster(ClusterCache(["volcano"]), ["volcano"])

@@ -1,4 +1,4 @@
-"""The numbers of every reason explain the refusal: no message says that 8 of 8 are free where 8 are asked for."""
+"""The numbers of every reason explain the refusal: no message says that 8 of 8 are free if 8 are requested."""
 
 from random import Random
 

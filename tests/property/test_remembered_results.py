@@ -27,13 +27,13 @@ def forget(cache: ClusterCache) -> None:
 
 
 class Cluster:
-    """Two caches with the same objects; only one keeps what sessions remember."""
+    """Two caches with the same objects; only one of them keeps the results of sessions."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.keeping, self.forgetting = ClusterCache([NAME]), ClusterCache([NAME])
         self.jobs: dict[str, int] = {}
-        """Name -> number of Pods made so far."""
+        """Maps each name to the number of Pods created so far."""
         self.put(queue("q"), queue("r"), node("plain", "6c"))
         for name in ("a", "b", "c"):
             self.put(npu_node(name), device_info(name, list(range(8))))

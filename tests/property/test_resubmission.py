@@ -1,7 +1,7 @@
 """Every object that the controllers and the scheduler have written is admitted again.
 
-Unchanged, with a label, with each change that is allowed, and as a new object, as it is restored from a backup while
-its queue is open.
+The test submits each object unchanged, with a label, with each allowed change, and as a new object, as if it was
+restored from a backup while its queue is open.
 
 ``RESUBMISSIONS`` in the environment sets the number of random clusters.
 """
@@ -87,7 +87,7 @@ class Objects:
         self.server = self.simulation.cluster.server
         self.view = MemoryView(self.server)
         self.written: dict[str, tuple[Kind, Raw]] = {}
-        """By the content of an object."""
+        """The versions of all objects, by their content."""
         self.server.watch(self._collect)
         for name, parent in QUEUES.items():
             if name != "default":
@@ -239,7 +239,7 @@ def creation(kind: Kind, raw: Raw) -> AdmissionRequest:
 
 
 def refusal(kind: Kind, old: Raw, new: Raw, view: Any) -> str:
-    """Why an update is refused by the webhooks or by the resource definition; "" if it is accepted."""
+    """Returns why the webhooks or the resource definition refuse an update; "" if they accept it."""
     meta = old["metadata"]
     request = AdmissionRequest(Operation.UPDATE, kind, meta.get("namespace") or "", meta["name"], new, old)
     decision = admit(request, view, SETTINGS, routes())
@@ -247,7 +247,7 @@ def refusal(kind: Kind, old: Raw, new: Raw, view: Any) -> str:
 
 
 def changes(kind: Kind, raw: Raw) -> Iterator[Change]:
-    """All that a user may change, each alone."""
+    """Returns each single change that a user may make."""
     yield lambda raw: None
     yield lambda raw: raw["metadata"].setdefault("labels", {}).update(team="x")
     yield lambda raw: raw["metadata"].setdefault("annotations", {}).update(note="x")

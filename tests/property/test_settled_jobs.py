@@ -184,7 +184,7 @@ def running(job: Job) -> tuple[str, int] | None:
 
 
 def figures_of(session: Session) -> tuple[list[list[float]], dict[object, float]]:
-    """What online and other jobs hold, and the values of the gauges."""
+    """The amounts that online and other jobs hold, and the values of the gauges."""
     figures = SessionFigures()
     held = figures.update(
         session.jobs,

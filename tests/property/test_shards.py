@@ -1,6 +1,6 @@
-"""Several schedulers on one cluster, whose nodes and queues move between them at random: with late watches, writes in
-flight, requests of unknown outcome and schedulers that are killed, no Pod is tried twice, and neither a node nor a
-queue has more than it may."""
+"""Several schedulers on one cluster, whose nodes and queues move between them at random. With late watches, writes in
+flight, requests of unknown outcome and schedulers that are killed, no Pod is placed twice, and no node or queue exceeds
+its amount."""
 
 import asyncio
 import copy
@@ -25,20 +25,20 @@ from tests.unit.cache.test_shards import shard
 
 PLAN = configuration(["priority", "gang"], ["predicates", "proportion"], actions="enqueue, allocate")
 NODES = {f"n{i}": 4 for i in range(5)}
-"""Node -> its cpus."""
+"""Maps each node to its cpus."""
 QUEUES = {"q0": 4, "q1": 6, "q2": 3}
-"""Queue -> its capability in cpus."""
+"""Maps each queue to its capability in cpus."""
 ROUNDS, STEPS = 20, 60
 NOT_FOUND, CONFLICT = 404, 409
 
 
 class ApiServer:
-    """Objects, and all their versions in the order of the writes."""
+    """The objects, and all their versions in the order of the writes."""
 
     def __init__(self, chance: random.Random) -> None:
         self.objects: dict[tuple[str, str], Raw] = {}
         self.log: list[tuple[str, str, Raw | None]] = []
-        """Kind, name and version of an object; None: deleted."""
+        """The kind, name and version of an object; None if it is deleted."""
         self._chance = chance
 
     def put(self, obj: Raw) -> Raw:
@@ -83,7 +83,7 @@ class Scheduler:
         self._server = server
         self._cache = ClusterCache([NAME], shard=name)
         self._seen = dict.fromkeys(("NodeShard", "others"), 0)
-        """Watch -> how much of the log it has delivered."""
+        """Maps each watch to the part of the log that it has delivered."""
         self._writes: list[Callable[[], None]] = []
         fence = Fence()
         fence.open_forever()
@@ -151,7 +151,7 @@ class Scheduler:
 
 
 def check(server: ApiServer) -> None:
-    """Nodes have no more cpus than they have, and queues no more than their capability."""
+    """Asserts that Pods use at most the cpus of each node, and at most the capability of each queue."""
     on_node: dict[str, int] = dict.fromkeys(NODES, 0)
     of_queue: dict[str, int] = dict.fromkeys(QUEUES, 0)
     for obj in server.all("Pod"):
@@ -186,7 +186,7 @@ def divide(server: ApiServer, shards: str, chance: random.Random) -> None:
 
 
 def desire(server: ApiServer, scheduler: str, nodes: list[str], queues: str) -> None:
-    """Changes what a scheduler shall use."""
+    """Changes the nodes and queues that a scheduler shall use."""
     old = server.objects["NodeShard", scheduler]
     annotations: dict[str, Any] = {**old["metadata"]["annotations"], "volcano-py/queues": queues}
     server.put({**old, "metadata": {**old["metadata"], "annotations": annotations}, "spec": {"nodesDesired": nodes}})
@@ -202,7 +202,7 @@ def filled(shards: str, chance: random.Random) -> ApiServer:
 
 
 def settle(server: ApiServer, schedulers: list[Scheduler]) -> None:
-    """Lets all schedulers see and do what there is to do."""
+    """Lets all schedulers receive their events and act, until nothing changes."""
     for _ in range(12):
         for scheduler in schedulers:
             for watch in ("others", "NodeShard"):

@@ -33,8 +33,8 @@ SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[Healt
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Raw]:
-    """Up to five nodes, three queues and six PodGroups of up to six Pods each; some Pods run, terminate or are
-    gated."""
+    """Generates up to five nodes, three queues and six PodGroups of up to six Pods each; some Pods run, terminate or
+    are gated."""
     sizes = st.sampled_from(["4c+8Gi", "2c+2Gi", "8c+16Gi+example.com/gpu=4", "1c+1Gi+3p", "3c+4Gi+2p"])
     objects = [node(f"n{i}", size) for i, size in enumerate(draw(st.lists(sizes, min_size=1, max_size=5)))]
     names = [o["metadata"]["name"] for o in objects]
@@ -71,7 +71,8 @@ def clusters(draw: st.DrawFn) -> list[Raw]:
 
 
 def take(free: dict[str, str], shape: str) -> bool:
-    """Put a running Pod on a node if it has the room (so that nodes are not overcommitted from the start)."""
+    """Takes the amounts of a running Pod from a node. Returns False if the node has no room, so that nodes are not
+    overcommitted from the start."""
     asked = {**amounts(shape), "pods": "1"}
     left = {k: parse_quantity(free.get(k, "0"), 1000) - parse_quantity(v, 1000) for k, v in asked.items()}
     if any(v < 0 for v in left.values()):

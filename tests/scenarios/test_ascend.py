@@ -2,8 +2,8 @@
 same manifests.
 
 Each directory of ``ascend`` holds the manifests, the configuration and the outcome of two runs of Volcano with the
-plugin. ``wanted.yaml`` lists the scenarios in which this scheduler decides otherwise, and why. Equal nodes may change
-places, and so may equal Pods, cards that are equally free, and the chips of dynamic virtual devices.
+plugin. ``wanted.yaml`` lists the scenarios in which this scheduler decides otherwise, and why. Equal nodes may be
+exchanged, and so may equal Pods, cards that are equally free, and the chips of dynamic virtual devices.
 """
 
 import json
@@ -88,7 +88,7 @@ def as_run(items: list[Raw]) -> Raw:
 
 @cache
 def recorded(name: str) -> list[Raw]:
-    """The outcomes that are right: what is wanted, or what either run recorded."""
+    """The accepted outcomes: the wanted outcome, or the outcomes that either run recorded."""
     about = WANTED.get(name) or {}
     if "want" in about:
         return [about["want"]]
@@ -97,7 +97,8 @@ def recorded(name: str) -> list[Raw]:
 
 
 def reasons(run: Raw) -> dict[str, set[str]]:
-    """Reasons of the PodGroups of which no Pod is bound. Conditions of earlier sessions stay on the others."""
+    """The reasons of the PodGroups of which no Pod is bound. On other PodGroups, conditions of earlier sessions
+    remain."""
     if any(pod.get("node") for name, pod in run["pods"].items() if not name.startswith("held-")):
         return {}
     return {
@@ -107,7 +108,7 @@ def reasons(run: Raw) -> dict[str, set[str]]:
 
 
 class Cluster:
-    """What the manifests of a scenario say, to recognize equal nodes and equal Pods."""
+    """The data in the manifests of a scenario by which equal nodes and equal Pods are recognized."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -119,7 +120,7 @@ class Cluster:
         self._card = 2 if name.startswith("a3-") else 0
 
     def placement(self, run: Raw) -> Any:
-        """Where the Pods are and with which chips and annotations, without what is random."""
+        """The nodes, chips and annotations of Pods, without random values."""
         pods = {name: pod for name, pod in run["pods"].items() if name in self._waiting}
         nodes: dict[str, list[str]] = {}
         for name, pod in pods.items():
@@ -145,7 +146,7 @@ class Cluster:
     # --- nodes ---
     @cached_property
     def _classes(self) -> dict[str, str]:
-        """Node -> everything that is said of it but its name, addresses and index."""
+        """Maps each node to all its data except its name, addresses and index."""
         result = {}
         for name, node in self._nodes.items():
             annotations = dict(node["metadata"].get("annotations") or {})
@@ -171,7 +172,7 @@ class Cluster:
 
     @cached_property
     def _sizes(self) -> dict[str, str]:
-        """Super pod -> its nodes, without their names."""
+        """Maps each super pod to its nodes, without their names."""
         groups: dict[str, list[str]] = {}
         for name in self._nodes:
             groups.setdefault(self._super_pod(name), []).append(self._classes[name])
@@ -184,7 +185,8 @@ class Cluster:
 
     # --- Pods ---
     def _kind(self, pod: str) -> str:
-        """What is said of a Pod but its name and rank; of Pods of super pods, which share them by rank, the name."""
+        """The data of a Pod except its name and rank; for Pods of super pods, which share the data by rank, the
+        name."""
         if len(self._sizes) > 1 or self._name.startswith("a3-superpod"):
             return pod
         meta, spec = self._waiting[pod]["metadata"], self._waiting[pod]["spec"]
@@ -193,7 +195,7 @@ class Cluster:
         return json.dumps([annotations, meta.get("labels"), spec.get("nodeSelector"), requests], sort_keys=True)
 
     def _of_pod(self, name: str, pod: Raw) -> str:
-        """The annotations of a bound Pod, free of what follows from its node and its chips."""
+        """The annotations of a bound Pod, without values that follow from its node and its chips."""
         annotations, node = _annotations(pod), pod["node"]
         key, chips = _chips({"annotations": annotations})
         flags = {flag: annotations[flag] for flag in FLAGS if flag in annotations}
@@ -211,7 +213,8 @@ class Cluster:
         return str((self._kind(name), key, taken, flags, "<own>" if chips and real == chips else real, configuration))
 
     def _cards(self, node: str, chips: list[int]) -> Any:
-        """How many chips of how free a card, and whether the chips are listed in ascending order."""
+        """The number of chips on cards with each number of free chips, and whether the chips are listed in ascending
+        order."""
         held = {
             int(chip.rpartition("-")[2])
             for o in self._objects

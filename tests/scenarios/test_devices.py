@@ -24,11 +24,11 @@ WANTED = {
         }
     }
 }
-"""Scenario -> Pod -> annotations with a value that differs from Volcano's (docs/differences.md)."""
+"""Maps a scenario and a Pod to the annotations whose value differs from Volcano's (docs/differences.md)."""
 
 
 def recorded(name: str) -> dict[str, Raw]:
-    """Pod -> the device annotations on which all runs agreed."""
+    """Maps each Pod to the device annotations on which all runs agreed."""
     expected = json.loads((HERE / name / "expected.json").read_text(encoding="utf-8"))
     found = {pod: devices(about.get("annotations")) for pod, about in expected.get("pods", {}).items()}
     return {pod: annotations for pod, annotations in found.items() if annotations}

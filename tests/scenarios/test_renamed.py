@@ -1,5 +1,5 @@
-"""The scenarios once more, with their documents in another order and with other names of nodes: the outcome is the
-recorded one up to renaming.
+"""The scenarios with their documents in another order and with other names of nodes: the outcome equals the recorded
+outcome except for these names.
 
 Each object keeps its creation time, which decides between jobs; the order of the documents would set it otherwise.
 """
@@ -18,9 +18,9 @@ from tests.scenarios import test_ascend, test_scenarios
 from tests.scenarios.test_scenarios import Raw, manifests_of, settled
 
 START = 1_767_258_000.0
-"""Unix time: nine in the morning, outside the hours of all zones."""
+"""The Unix time of the scenarios: nine in the morning, outside the hours of all zones."""
 NODE_REPORTS = (DEVICE_INFO_CONFIGMAP_PREFIX, "mindx-dl-nodeinfo-")
-"""Prefixes of the names of ConfigMaps about a node."""
+"""The prefixes of the names of ConfigMaps about a node."""
 EQUAL_NODES = {
     "27-preempt-node-choice",
     "35-reclaim-gang-reclaimer",
@@ -29,8 +29,8 @@ EQUAL_NODES = {
     "528-reclaim-across-branches",
     "65-capacity-no-deserved-many",
 }
-"""Scenarios in which Pods are evicted on one of several equal nodes, the first by name: the new names keep their
-order."""
+"""The scenarios in which Pods are evicted on one of several equal nodes, the first by name. In these scenarios, the new
+names keep the order."""
 
 
 @pytest.mark.slow

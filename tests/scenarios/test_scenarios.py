@@ -131,8 +131,8 @@ def features(name: str) -> frozenset[str]:
 
 # --- counts ---
 def compare_summary(expected: Raw, items: list[Raw]) -> list[str]:
-    """Compares the numbers of Pods bound per PodGroup and Queue and evicted per PodGroup, and their nodes, as far as
-    the runs agreed."""
+    """Compares the numbers of Pods that are bound per PodGroup and Queue and evicted per PodGroup, and their nodes, if
+    the runs agreed on them."""
     got, want, weak = summary(items), expected["summary"], expected.get("weak", {})
     unsure = expected.get("disagreed", [])
     result = [

@@ -1,4 +1,4 @@
-"""What every unit test may count on."""
+"""Set-up that every unit test uses."""
 
 import pytest
 

@@ -17,7 +17,7 @@ from benchmarks.rows import ROWS, chosen
 
 
 def named(**values: float) -> dict[str, Figure]:
-    """Figures of which those whose names begin with ``rate`` are better if they are higher."""
+    """Figures. If the name of a figure begins with ``rate``, a higher value is better."""
     return {name: Figure(name, value, name.startswith("rate")) for name, value in values.items()}
 
 

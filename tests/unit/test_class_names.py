@@ -8,9 +8,9 @@ import scheduler
 
 ROOT = Path(scheduler.__file__).parent
 OBJECT_AND_MODEL = {"Action", "Device", "HyperNode", "Job", "Queue"}
-"""Names of the API, each for the object in it and for what a session makes of that."""
+"""The names of the API that an object of the API and its representation in sessions share."""
 INDEPENDENT = "playground"
-"""The simulated device plugin reads the formats for itself, so it has classes of its own for the same objects."""
+"""The simulated device plugin reads the formats itself, so it has classes of its own for the same objects."""
 
 
 def test_no_two_classes_have_the_same_name() -> None:

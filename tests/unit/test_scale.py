@@ -30,11 +30,11 @@ from scheduler.framework.cycle import run_cycle
 from tests.builders import NAME, feed, pod
 
 MAX_BYTES = 1000
-"""Limit of the bytes that the cache keeps of a Pod of a vcjob."""
+"""The limit of the bytes that the cache keeps of a Pod of a vcjob."""
 MAX_BYTES_OF_A_JOB = 2400
-"""Limit of the bytes that the cache keeps of a job with one Pod, with its Job object for sessions."""
+"""The limit of the bytes that the cache keeps of a job with one Pod, with its Job object for sessions."""
 MAX_CALLS = 40
-"""Limit of the calls of Python functions per Pod that a session places."""
+"""The limit of the calls of Python functions per Pod that a session places."""
 
 
 def filled(pod_number: int) -> tuple[ClusterCache, Work, Mix]:
@@ -100,7 +100,8 @@ def bytes_kept(store: Callable[[], None]) -> int:
     return kept
 
 
-# A table of the interpreter, such as that of interned strings, may grow in one of the attempts: the least counts.
+# A table of the interpreter, such as the table of interned strings, may grow in one of the attempts, so the smallest
+# result counts.
 
 
 def test_the_cache_keeps_few_bytes_of_a_pod() -> None:

@@ -1,8 +1,8 @@
 """An event loop whose clock skips the time in which nothing happens, for tests of periods and deadlines.
 
 Sockets of the test's own process are real: what one end sends, the other end receives at once. So when no socket is
-ready, the test waits for nothing but the next timer, and the clock jumps to it. Code under test that measures time with
-another clock than the loop's needs that clock replaced.
+ready, the test waits only for the next timer, and the clock jumps to it. If code under test measures time with another
+clock than the loop's, the test has to replace this clock.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from scheduler.cluster.kube.process import election, lease
 from scheduler.cluster.kube.transport import fence
 
 QUIET: Final = 0.001
-"""Real seconds without an event before the clock jumps; longer before a long jump, which may end the test."""
+"""The real seconds without an event before the clock jumps; longer before a long jump, which may end the test."""
 SHARE: Final = 1 / 500
-"""Real seconds to wait in addition, per second of the jump."""
+"""The real seconds to wait in addition, per second of the jump."""
 MAX_WAIT: Final = 0.1
-"""Real seconds to wait at most."""
+"""The largest number of real seconds to wait."""
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -31,7 +31,7 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self.skipped = 0.0
         self.threads = 0
-        """Calls in other threads, which take real time."""
+        """The calls in other threads, which take real time."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout <= 0 or self.threads:
@@ -43,7 +43,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Its ``time`` runs ahead of the real one by what was skipped."""
+    """An event loop whose ``time`` runs ahead of real time by the skipped time."""
 
     def __init__(self) -> None:
         self._virtual = _Selector()
@@ -51,7 +51,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     @property
     def skipped(self) -> float:
-        """Seconds by which the clock has jumped so far; unlike ``time``, not longer on a busy machine."""
+        """The seconds by which the clock has jumped so far; unlike ``time``, they do not depend on the load of the
+        machine."""
         return self._virtual.skipped
 
     def time(self) -> float:
@@ -68,7 +69,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def run(scenario: Coroutine[Any, Any, T]) -> T:
-    """Like ``asyncio.run``, with virtual time; leases and fences measure it too."""
+    """Runs a coroutine like ``asyncio.run``, with virtual time; leases and fences measure virtual time too."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, pytest.MonkeyPatch.context() as patch:
         clock = runner.get_loop().time
         patch.setattr(election, "clock", clock)

@@ -1,4 +1,4 @@
-"""A case of a live cluster: its objects, the steps by which its situation comes about, and the change that follows.
+"""A case of a live cluster: its objects, the steps that create its situation, and the change that follows.
 
 A case has a namespace, nodes and a queue of its own, named after it, so that many run beside each other on one control
 plane. Steps and changes are documents as ``simulate --what-if`` reads them.
@@ -32,7 +32,7 @@ Raw = dict[str, Any]
 POOL = "pool"
 """The label of a node with the name of its case."""
 HELD: Mapping[str, str] = {"volcano-py.test/terminates-for": "1h"}
-"""Annotations of a Pod that stays terminating when it is deleted."""
+"""The annotations of a Pod that stays terminating when it is deleted."""
 FINALIZER = "volcano-py.test/kept"
 
 
@@ -43,16 +43,16 @@ class Case:
     name: str
     random: Random
     steps: list[list[Raw]] = field(default_factory=lambda: [[]])
-    """What is made, each step when the cluster has settled after the one before."""
+    """The objects of each step. A step begins when the cluster has settled after the preceding step."""
     changes: list[Raw] = field(default_factory=list)
-    """What is changed when the situation is there."""
+    """The change that is made to the prepared situation."""
     waiting: tuple[str, str] = ("", "")
-    """Kind and name, for ``explain``, of the object that waits."""
+    """The kind and name of the waiting object, for ``explain``."""
     advised: bool = False
     """Whether the change is the first one that ``explain`` suggests."""
     lasts: int = 0
-    """Seconds that pass at least until the cluster is compared with the dump, and again after the change: times of
-    schedules come, and time-outs end, in them."""
+    """The least number of seconds until the cluster is compared with the dump, and again after the change. Times of
+    schedules and ends of time-outs lie within these seconds."""
 
     def __post_init__(self) -> None:
         self.add(self.queue())
@@ -62,7 +62,7 @@ class Case:
         self.steps[-1] += objects
 
     def then(self, *documents: Raw) -> None:
-        """Begins another step."""
+        """Begins a new step."""
         self.steps.append(list(documents))
 
     # --- objects ------------------------------------------------------------------------------------------------------
@@ -100,7 +100,8 @@ class Case:
         }
 
     def task(self, name: str, replicas: int, cpu: int, minimum: int | None = None, **rest: Any) -> Raw:
-        """A role of a vcjob. ``annotations`` are those of its Pods; ``spec``: more of their spec."""
+        """A role of a vcjob. ``annotations``: the annotations of its Pods; ``spec``: further fields of their
+        spec."""
         template = self.pod_template(cpu, rest.pop("annotations", None), restartPolicy="Never", **rest.pop("spec", {}))
         return {
             "name": name,
@@ -179,7 +180,7 @@ class Case:
         return self._object(POD_GROUP, name, spec={"minMember": minimum, "queue": self.name, **spec})
 
     def pod(self, name: str, cpu: int, group: str = "", **rest: Any) -> Raw:
-        """``metadata``: more of its metadata."""
+        """``metadata``: further fields of its metadata."""
         extra = rest.pop("metadata", {})
         annotations = {**({GROUP_NAME: group} if group else self.queue_annotation()), **rest.pop("annotations", {})}
         template = self.pod_template(cpu, annotations, **rest)

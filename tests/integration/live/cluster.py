@@ -10,7 +10,8 @@ from tests.integration.stage import a_control_plane, running
 
 @contextmanager
 def live_cluster(directory: Path, configuration: str) -> Iterator[ControlPlane]:
-    """With kubelets, the controllers of Kubernetes, ours, and the scheduler with a configuration."""
+    """A cluster with kubelets, the controllers of Kubernetes, our controllers, and the scheduler with a
+    configuration."""
     conf = directory / "scheduler.conf"
     conf.write_text(configuration)
     alone = "--leader-elect=false"

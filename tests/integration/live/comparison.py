@@ -1,4 +1,5 @@
-"""Compares a simulation of a case's dump, and what ``explain`` says of it, with what the real cluster did."""
+"""Compares a simulation of a case's dump, and the output of ``explain`` about it, with the behaviour of the real
+cluster."""
 
 from typing import Final
 
@@ -34,7 +35,8 @@ def assert_goes_on_as_it_did(history: History, case: Case) -> None:
 
 
 def assert_predictions_came_true(history: History, case: Case) -> None:
-    """What ``explain`` says of each Pod, PodGroup and job in the dump is what happened without the changes."""
+    """Asserts that the outlook that ``explain`` gives for each Pod, PodGroup and job in the dump came true without the
+    changes."""
     real, names = history.afterwards[case.name], Aliases(history.dumps[case.name])
     for raw in history.dumps[case.name]:
         kind = _KINDS.get(raw["kind"])
@@ -64,7 +66,7 @@ def assert_advice_helped(history: History, case: Case) -> None:
 
 
 def _run(simulation: Simulation, case: Case) -> None:
-    """Until nothing changes, and for at least the seconds that the case lasts."""
+    """Runs cycles until nothing changes, and for at least the seconds of the case."""
     simulation.run()
     if case.lasts:
         simulation.run(cycles=case.lasts)

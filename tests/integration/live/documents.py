@@ -9,7 +9,7 @@ from scheduler.api.names import WHAT_IF
 
 Raw = dict[str, Any]
 _WITH_STATUS = (NODE, POD)
-"""Kinds whose status is written by a request of its own."""
+"""The kinds whose status is written by a separate request."""
 
 
 def apply(api: Client, document: Raw) -> None:

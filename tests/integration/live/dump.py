@@ -1,4 +1,4 @@
-"""Dumps of a live cluster, one for each case, and what has become of the workloads in a dump."""
+"""Makes dumps of a live cluster, one for each case, and reads the state of the workloads in a dump."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,8 @@ from tests.integration.live.case import POOL
 
 Raw = dict[str, Any]
 State = dict[str, list[str]]
-"""Kind and name of an object, or of the owner of objects with generated names -> what has become of each."""
+"""Maps the kind and name of an object, or of the owner of objects with generated names, to the states of these
+objects."""
 _LEFT_OUT: Final = {EVENT.name, SECRET.name}
 _STATES: Final = frozenset(
     kind.name for kind in (POD, POD_GROUP, VCJOB, ACJOB, JOB_FLOW, CRON_JOB, QUEUE, RESOURCE_CLAIM, HYPER_NODE)
@@ -78,7 +79,7 @@ def _everything(api: Client) -> Iterable[Raw]:
 
 # --- what has become of it --------------------------------------------------------------------------------------------
 def state(objects: Iterable[Raw]) -> State:
-    """The phases of workloads and queues, phase and node of each Pod, and what claims have."""
+    """Returns the phases of workloads and queues, the phase and node of each Pod, and the allocations of claims."""
     every = list(objects)
     names = Aliases(every)
     result: State = defaultdict(list)
@@ -93,7 +94,7 @@ class Aliases:
 
     def __init__(self, objects: Iterable[Raw]) -> None:
         self._named: dict[str, str] = {}
-        """Uid -> key of each owner with a generated name."""
+        """Maps the uid of each owner with a generated name to its key."""
         for raw in objects:
             meta, owner = raw["metadata"], _controller(raw)
             if raw["kind"] in _STATES and owner is not None and _generates(owner):
@@ -117,7 +118,7 @@ def _controller(raw: Raw) -> Raw | None:
 
 
 def _generates(owner: Raw) -> bool:
-    """Whether the names of what an object controls are generated."""
+    """Whether the names of the objects that an object controls are generated."""
     return (owner["apiVersion"], owner["kind"]) in _GENERATING
 
 

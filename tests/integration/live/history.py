@@ -1,4 +1,5 @@
-"""What a real cluster does with many cases beside each other: their situations, and what follows from each change."""
+"""Records the behaviour of a real cluster with many cases beside each other: their situations, and the effect of each
+change."""
 
 import time
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ _LOST: Final = {
 
 
 class History:
-    """Of all cases, by their names."""
+    """The history of all cases, by their names."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class History:
         nodes: Sequence[Raw] = (),
         quiet: float = 2.5,
     ) -> None:
-        """``nodes``: nodes that are no case's, and in the dumps of all. ``quiet``: seconds without a change after which
+        """``nodes``: nodes that belong to no case and are in all dumps. ``quiet``: seconds without a change after which
         the cluster has settled."""
         self._nodes = nodes
         self._quiet = quiet
@@ -46,10 +47,10 @@ class History:
         self.dumps: dict[str, list[Raw]] = {}
         """The objects in the situation."""
         self.afterwards: dict[str, State] = {}
-        """When the Pods that terminate are gone."""
+        """The states when the terminating Pods are deleted."""
         self.changes: dict[str, Sequence[Raw]] = {}
         self.changed: dict[str, State] = {}
-        """After the changes."""
+        """The states after the changes."""
 
     def run(self) -> None:
         """Makes the cases, and changes them, in steps that all take together. The last step of all is the same, so that
@@ -103,8 +104,8 @@ class History:
             settled = self._settled(ending=False)
 
     def _settled(self, *, ending: bool, timeout: float = 90.0) -> dict[str, State]:
-        """The states of all cases when none changes any more. ``ending``: the Pods that terminate end meanwhile, those
-        of deleted nodes are lost, and what is due comes."""
+        """Returns the states of all cases when none changes any more. ``ending``: meanwhile the terminating Pods end,
+        the Pods of deleted nodes are lost, and due times come."""
         begin = since = time.monotonic()
         lasts = max(case.lasts for case in self._cases) if ending else 0
         deadline = begin + lasts + timeout
@@ -123,8 +124,8 @@ class History:
             time.sleep(0.2)
 
     def _end_pods(self, found: dict[str, list[Raw]]) -> None:
-        """Does what kubelets do when the containers of a Pod have ended, since KWOK lets it run until it is gone, and
-        what the garbage collector of Pods does 40 s after their node was deleted."""
+        """Simulates kubelets for Pods whose containers have ended, since KWOK lets such a Pod run until it is deleted,
+        and the garbage collector of Pods, which acts 40 s after the deletion of a node."""
         every = [raw for objects in found.values() for raw in objects]
         nodes = {raw["metadata"]["name"]: is_ready(raw) for raw in every if raw["kind"] == NODE.name}
         for raw in (raw for raw in every if raw["kind"] == POD.name and raw["spec"].get("nodeName")):

@@ -10,7 +10,7 @@ _END: Final = {"volcano-py.test/outcome": "succeed"}
 
 # --- deleted Nodes ----------------------------------------------------------------------------------------------------
 def _deleted(case: Case, *changes: Raw) -> None:
-    """Deletes the node n2: before the dump, or as the change."""
+    """Deletes the node n2, either before the dump or as the change."""
     gone = case.delete(NODE, f"{case.name}-n2")
     if case.random.random() < 0.5:
         case.then(gone)
@@ -77,7 +77,7 @@ def _hyper_node(case: Case, name: str, tier: int, *members: str) -> Raw:
 
 
 def _racks(case: Case, cpu: int) -> None:
-    """Two racks of two nodes below a spine."""
+    """Builds two racks of two nodes below a spine."""
     case.add(*(case.node(f"n{number}", cpu) for number in range(4)))
     case.add(_hyper_node(case, "r0", 1, "n0", "n1"), _hyper_node(case, "r1", 1, "n2", "n3"))
     case.add(_hyper_node(case, "spine", 2, "r0", "r1"))

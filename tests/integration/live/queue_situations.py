@@ -1,4 +1,4 @@
-"""Situations of queues that reclaim from each other what they deserve."""
+"""Situations of queues that reclaim their deserved amounts from each other."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ def _deserves(cpu: int) -> dict[str, Any]:
 
 
 def _borrowed(case: Case, size: int, deserved: int, minimum: int = 1, *, held: bool = False, **spec: Any) -> None:
-    """A job fills the node, and the queue ``other`` is without what it deserves."""
+    """A job fills the node, and the queue ``other`` does not get what it deserves."""
     case.steps[0][0] = case.queue(**_deserves(size - deserved), **spec)
     task = case.task("w", size, 1, minimum, annotations=HELD if held else None)
     case.add(case.further_queue("other", **_deserves(deserved)), case.node("n1", size), case.vcjob("lent", task))

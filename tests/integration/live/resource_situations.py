@@ -25,7 +25,7 @@ _CHIPS: Final = 8
 
 # --- NPUs -------------------------------------------------------------------------------------------------------------
 def _npu_server(case: Case, name: str, *, broken: tuple[int, ...] = ()) -> tuple[Raw, Raw]:
-    """A Node with eight chips, and what its device plugin reports. ``broken``: the chips that are not healthy."""
+    """Builds a Node with eight chips, and the report of its device plugin. ``broken``: the unhealthy chips."""
     amounts = {ASCEND_910: str(_CHIPS)}
     node = case.node(name, 64, {"accelerator": "huawei-Ascend910"}, amounts=amounts)
     return node, _report(f"{case.name}-{name}", broken)

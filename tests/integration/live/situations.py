@@ -1,6 +1,6 @@
-"""All situations on a live cluster, and what may happen to them next.
+"""All situations on a live cluster, and the changes that may follow.
 
-Each is a function that builds a case from random numbers; ``cases`` takes them in turn.
+Each situation is a function that builds a case from random numbers; ``cases`` calls these functions in turn.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ SITUATIONS: Final[tuple[Callable[[Case], None], ...]] = (
 
 
 def cases(number: int, seed: int = SEED) -> list[Case]:
-    """``number`` cases, the same for the same seed."""
+    """Returns ``number`` cases, which depend only on the seed."""
     found = []
     for index in range(number):
         case = Case(f"live-{index:03d}", Random(f"{seed}/{index}"))

@@ -1,4 +1,4 @@
-"""Situations in which time matters: CronJobs whose times come, and policies that act after a time-out."""
+"""Situations that depend on time: CronJobs whose times come, and policies that act after a time-out."""
 
 from typing import Final
 
@@ -8,9 +8,9 @@ from tests.integration.live.case import HELD, Case, Raw
 _END: Final = {"volcano-py.test/outcome": "succeed"}
 _FAIL: Final = {"volcano-py.test/outcome": "fail"}
 _SOON: Final = "12s"
-"""Long enough for a dump to be made before."""
+"""Seconds that are long enough to make a dump first."""
 _LASTS: Final = 14
-"""Seconds in which what is due soon has been done."""
+"""Seconds after which actions that are due soon have been taken."""
 
 
 # --- schedules --------------------------------------------------------------------------------------------------------

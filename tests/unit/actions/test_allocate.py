@@ -1,4 +1,4 @@
-"""allocate: which Pods get which nodes, queue by queue and gang by gang."""
+"""The action allocate: which Pods get which nodes, for each queue and each gang."""
 
 from collections.abc import Sequence
 from typing import ClassVar

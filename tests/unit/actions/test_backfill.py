@@ -1,4 +1,4 @@
-"""backfill: Pods that ask for nothing get a node where the predicates admit them, whatever is in use."""
+"""The action backfill: Pods without requests get a node that the predicates allow, whatever is in use."""
 
 from tests.builders import World, configuration, group, node, pod
 

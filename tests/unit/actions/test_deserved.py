@@ -1,5 +1,5 @@
-"""What queues keep when others take: reclaim and gangreclaim take no queue below what it deserves while another one can
-give, in whatever tier the plugin stands that divides the cluster."""
+"""The protection of queues: reclaim and gangreclaim take no queue below what it deserves while another queue can give,
+in whatever tier the plugin is that divides the cluster."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ EVICTABLE = {"volcano.sh/preemptable": "true"}
 
 
 def tiers(quota: str, *, first: bool, action: str = "reclaim", **arguments: Any) -> Configuration:
-    """``first``: whether the plugin stands in the first tier, which decides without the second."""
+    """``first``: whether the plugin is in the first tier, which decides without the second tier."""
     upper = {**UPPER, quota: {}} if first else UPPER
     lower = LOWER if first else {**LOWER, quota: {}}
     return configuration(upper, lower, actions=f"allocate, {action}", arguments={quota: arguments})
@@ -36,7 +36,7 @@ def running(queue: str, number: int, asks: str, on: str, job: str = "") -> list[
 
 
 def lost(world: World) -> Counter[str]:
-    """Job -> number of evicted Pods."""
+    """Maps each job to the number of evicted Pods."""
     return Counter(eviction.task.job.partition("/")[2] for eviction in world.decisions.evictions)
 
 
@@ -81,7 +81,8 @@ def test_no_pod_of_the_reclaimer_goes_and_nothing_is_taken_back() -> None:
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
 def test_the_reclaimer_takes_where_it_can_run_as_far_as_that_queue_can_give(action: str, first: bool) -> None:
-    """All that qb has more than it deserves is on a node that the reclaimer cannot use, and so is not used up there."""
+    """All Pods that qb has beyond what it deserves are on a node that the reclaimer cannot use, so they are not
+    evicted."""
     objects = [
         node("na", "2c", {"pool": "a"}),
         node("nb", "4c", {"pool": "b"}),
@@ -106,7 +107,8 @@ def test_what_a_queue_can_lose_is_not_spread_over_nodes_where_it_makes_no_room(a
 
 
 def test_the_resource_that_lacks_decides_from_whom_it_is_taken() -> None:
-    """Both hold more than they deserve: qb of cpu, which no node lacks, and qc of GPUs."""
+    """Both queues hold more than they deserve: qb holds too much cpu, which is not short on any node, and qc too many
+    GPUs."""
     waiting = [queue("qa", deserved=f"32c+{GPU}=2"), *gang("a", 1, f"1c+{GPU}=1", "qa")]
     cpu = [node("n1", f"64c+64Gi+{GPU}=2"), queue("qb", deserved=f"4c+{GPU}=2")]
     cards = [node("n2", f"64c+64Gi+{GPU}=2"), queue("qc", deserved=f"16c+{GPU}=1")]

@@ -1,4 +1,4 @@
-"""Jobs with a network topology: in which HyperNode they are placed, when they wait, and their messages."""
+"""Jobs with a network topology: the HyperNode in which they are placed, when they wait, and their messages."""
 
 from collections import Counter
 from typing import Any
@@ -33,7 +33,7 @@ def gang(
 
 
 def sub_groups(*sizes: int, name: str = "a", asks: str = "2c", start: int = 0, **more: Any) -> list[Raw]:
-    """So many Pods with label g=0, g=1 and so on."""
+    """Builds Pods with the labels g=0, g=1 and so on."""
     values = [g for g, size in enumerate(sizes) for _ in range(size)]
     return [pod(f"{name}-{i}", asks, name, labels={"g": str(g)}, **more) for i, g in enumerate(values, start=start)]
 
@@ -84,7 +84,7 @@ def test_the_fullest_leaf_is_passed_over_where_a_selector_or_a_taint_forbids_it(
 
 
 def test_a_gang_waits_as_long_as_its_leaf_has_no_room_for_all_its_pods() -> None:
-    """Volcano's rule; the gang could start with three."""
+    """This is Volcano's rule; the gang could start with three."""
     assert World(NODES, TREE, gang("a", 6, minimum=3)).run(CONF).bound == {}
 
 

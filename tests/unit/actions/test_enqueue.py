@@ -1,4 +1,4 @@
-"""enqueue: which PodGroups are admitted to their queues."""
+"""The action enqueue: which PodGroups are admitted to their queues."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""reclaim and allocate: a search for room that failed is not repeated for equal jobs, and nothing else changes."""
+"""The actions reclaim and allocate do not repeat a failed search for equal jobs, and make the same decisions."""
 
 from random import Random
 from typing import Any

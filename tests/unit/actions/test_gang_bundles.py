@@ -1,4 +1,4 @@
-"""Bundles: what a gang can spare, and what goes only with the rest."""
+"""Bundles: the Pods of a gang that can be evicted one by one, and the Pods that can only be evicted together."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""gangpreempt and network topology: in which domain room is made, and that a gang stays together there."""
+"""gangpreempt and network topology: the domain in which room is made. A gang stays together in this domain."""
 
 from collections.abc import Sequence
 from typing import Any

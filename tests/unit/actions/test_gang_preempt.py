@@ -1,4 +1,4 @@
-"""gangpreempt: which tasks are evicted so that a whole gang can start, and when none are."""
+"""The action gangpreempt: which tasks are evicted so that a whole gang can start, and when no tasks are evicted."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -49,7 +49,7 @@ def gangs(*objects: Raw | Sequence[Raw], conf: Configuration = GANG, nodes: Sequ
 
 
 def per_job(world: World) -> dict[str, int]:
-    """PodGroup -> number of its Pods evicted."""
+    """Maps each PodGroup to the number of its evicted Pods."""
     result: dict[str, int] = {}
     for name in world.evicted:
         owner = name.rsplit("-", 1)[0]
@@ -257,7 +257,8 @@ def test_a_gang_of_two_sizes_gets_room_for_both() -> None:
 
 
 def test_a_gang_that_proves_unneeded_is_not_broken() -> None:
-    """The first does not do: its nodes are too small each. The second does alone."""
+    """The eviction in the first domain does not help, because its nodes are too small. The second domain alone
+    suffices."""
     nodes = [*(node(f"s{i}", "1c+1Gi") for i in range(2)), node("large", "2c+2Gi")]
     small = job("b", 2, "low", 0, ["s0", "s1"])
     large = [group("a", "q", 1, priority_class="low"), pod("a-0", "2c+2Gi", "a", on="large")]
@@ -301,7 +302,7 @@ def test_victims_that_turn_out_to_be_unnecessary_stay() -> None:
 
 @pytest.mark.parametrize("terminating", [False, True])
 def test_a_node_that_is_free_or_will_be_is_taken_before_one_that_is_cleared(terminating: bool) -> None:
-    """A gang of two is broken for one of the two Pods; full nodes are preferred, were it not for that."""
+    """A gang of two would have to be evicted for one of the two Pods; otherwise, full nodes would be preferred."""
     conf = configuration(["priority", "gang"], ["predicates", "binpack"], actions="allocate, gangpreempt")
     going = job("x", 0, "low", 0, ["n2"], deleting=True) if terminating else []
     objects = [*job("v", 2, "low", 0, ON[:2]), *going, *job("p", 2, "high", 2)]

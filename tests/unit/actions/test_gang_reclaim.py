@@ -1,4 +1,4 @@
-"""gangreclaim: whose tasks a gang takes back for a queue that has less than it deserves."""
+"""The action gangreclaim: whose tasks a gang reclaims for a queue that has less than it deserves."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def reclaim(nodes: int, *objects: Raw | Sequence[Raw], conf: Configuration = GAN
 
 
 def per_job(world: World) -> dict[str, int]:
-    """PodGroup -> number of its Pods evicted."""
+    """Maps each PodGroup to the number of its evicted Pods."""
     return dict(Counter(name.rsplit("-", 1)[0] for name in world.evicted))
 
 
@@ -157,7 +157,7 @@ def test_under_proportion_no_queue_gives_more_than_what_it_has_too_much() -> Non
 
 
 def test_a_gang_that_is_not_given_up_entirely_is_not_broken() -> None:
-    """Its queue has one too many, and the gang could not run with three."""
+    """The queue of the victims has one core too many, and their gang could not run with three Pods."""
     queues = [half("q1", "1c+1Gi"), half("q2", "3c+3Gi")]
     assert reclaim(4, queues, job("v", "q2", 4, on=ON[:4]), job("r", "q1", 1, 1)).evicted == set()
 
@@ -188,7 +188,8 @@ def test_queues_do_not_take_from_each_other_for_ever(conf: Configuration) -> Non
 
 
 def test_no_task_is_evicted_whose_queue_would_reclaim_the_resources_at_once() -> None:
-    """It deserves one core and holds two in one Pod: without it, it is the one that has less of what it deserves."""
+    """The queue deserves one core and holds two in one Pod. Without this Pod, the queue would be the one that has less
+    than it deserves."""
     queues = [half("q1", "2c+2Gi"), half("q2", "1c+1Gi")]
     nodes = [node("n0", "2c+2Gi"), node("n1", "1c+1Gi")]
     victim = [group("v", "q2", 0), pod("v-0", "2c+2Gi", "v", on="n0")]
@@ -197,7 +198,7 @@ def test_no_task_is_evicted_whose_queue_would_reclaim_the_resources_at_once() ->
 
 
 def test_nor_does_who_holds_a_port_on_a_node_with_room() -> None:
-    """As above, but it is the port alone that is in the way."""
+    """As in the preceding test, but only the port prevents the placement."""
     queues = [half("q1", "2c+2Gi"), half("q2", "1c+1Gi")]
     nodes = [node("n0", "4c+4Gi"), node("n1", "1c+1Gi")]
     victim = [group("v", "q2", 0), pod("v-0", "", "v", on="n0", containers=[with_port("2")])]

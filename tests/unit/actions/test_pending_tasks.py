@@ -9,7 +9,7 @@ from tests.builders import World, configuration, group, node, pods
 
 
 class Reads(list[Task]):
-    """Tasks; records the positions that are read, in slices too."""
+    """A sequence of tasks that records the positions that are read, also in slices."""
 
     def __init__(self, tasks: Iterable[Task], reads: list[int]) -> None:
         super().__init__(tasks)

@@ -1,4 +1,4 @@
-"""preempt: which task is evicted for which within a queue, and when none is."""
+"""The action preempt: which task is evicted for which task within a queue, and when no task is evicted."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -232,7 +232,7 @@ def test_a_member_that_fits_takes_the_free_node_and_not_the_full_one() -> None:
 
 
 def test_a_gang_keeps_to_the_node_it_began_with_for_those_who_go_count_no_more_in_its_scores() -> None:
-    """As Volcano's outcome on a cluster: after the first exchange all nodes are as full as before."""
+    """The outcome equals Volcano's on a cluster: after the first exchange, all nodes are as full as before."""
     nodes = [node(name, "2c+8Gi") for name in ("n1", "n2")]
     victims = [running(f"v{i}", "1c", on=on) for i, on in enumerate(("n1", "n1", "n2", "n2"))]
     assert evicted(*nodes, queue("q1"), low(), high(2), victims, pods("p", 2, "1c", "high"), conf=CHART) == {"v0", "v1"}

@@ -1,4 +1,4 @@
-"""reclaim: which queue gets back how much, and from whom."""
+"""The action reclaim: which queue gets back which amounts, and from which queues."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -183,7 +183,7 @@ def test_the_event_of_the_victim_names_the_job_and_queue_that_take_its_place() -
 
 
 def test_no_task_is_evicted_whose_queue_would_reclaim_the_resources_at_once() -> None:
-    """The first tier gives what a job has beyond its minimum, whatever its queue deserves."""
+    """The first tier evicts the Pods that a job has beyond its minimum, whatever its queue deserves."""
     conf = configuration(["gang"], ["predicates", "proportion"], actions="enqueue, allocate, reclaim")
     members = [running("a", "a", "1c"), running("b", "b", "1c"), running("c", "c", "4c")]
     jobs = [job("a", "q1", 0), job("b", "q2", 0), job("c", "q3"), job("more", "q1"), pod("m", "1c", "more")]

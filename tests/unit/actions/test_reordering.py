@@ -1,4 +1,4 @@
-"""allocate: gangs whose tasks fit together only in some orders."""
+"""The action allocate: gangs whose tasks fit together only in some orders."""
 
 from itertools import permutations
 

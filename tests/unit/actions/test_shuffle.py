@@ -1,4 +1,4 @@
-"""shuffle: what plugins name is evicted, but for what the system needs."""
+"""The action shuffle evicts the Pods that plugins name, except Pods that the system needs."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Which AscendJobs are valid, and what their roles are."""
+"""Valid and invalid AscendJobs, and their roles."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a queue uses of each card, as a text."""
+"""The use of each card by a queue, as a text."""
 
 from scheduler.api.messages import card_summary, usage_note
 

@@ -186,7 +186,7 @@ def test_an_hourly_schedule_fires_every_hour_through_both_clock_changes() -> Non
 
 
 def test_a_midnight_that_does_not_exist_is_skipped() -> None:
-    """In Sao Paulo clocks went from 00:00 to 01:00."""
+    """In Sao Paulo, clocks were changed from 00:00 to 01:00."""
     assert fires("0 0 * * *", "2018-11-03T12:00:00Z", 1, "America/Sao_Paulo") == ["2018-11-05T00:00:00-02:00"]
 
 

@@ -1,4 +1,4 @@
-"""What a Pod takes from a node: containers, init containers, sidecars, pod-level requests, overhead."""
+"""The amounts that a Pod takes from a node: containers, init containers, sidecars, pod-level requests, overhead."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def sidecar(asks: str) -> Raw:
 
 
 def cpu_and_memory(**spec: Any) -> tuple[float, float]:
-    """cores, MiB"""
+    """The amounts in cores and MiB."""
     vector = pod_request(msgspec.convert(spec, PodSpec), Dimensions())
     assert vector[PODS_INDEX] == 1
     return vector[CPU_INDEX] / 1000, vector[MEMORY_INDEX] / 2**20

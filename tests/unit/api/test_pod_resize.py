@@ -1,4 +1,4 @@
-"""What a Pod holds while it is resized in place: the rules of kube-scheduler 1.36."""
+"""The amounts that a Pod holds while it is resized in place, by the rules of kube-scheduler 1.36."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def nothing_malformed(field: str, problem: str) -> None:
 
 
 def held(of: Pod) -> tuple[float, float]:
-    """cores, MiB"""
+    """The amounts in cores and MiB."""
     vector = pod_request(held_spec(of, nothing_malformed), Dimensions())
     return vector[CPU_INDEX] / 1000, vector[MEMORY_INDEX] / 2**20
 

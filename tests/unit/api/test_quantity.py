@@ -1,4 +1,4 @@
-"""Quantities parsed like exact arithmetic, and malformed texts."""
+"""Quantities are parsed like exact arithmetic, and malformed texts are refused."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Which tasks of a vcjob can start, with dependsOn and job plugins that make one task wait for another."""
+"""The tasks of a vcjob that can start, with dependsOn and job plugins that make one task wait for another."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def task(name: str, replicas: int = 1, *depends: str, minimum: int | None = None
 
 
 def problems(*tasks: Raw, minimum: int | None = None, plugins: Raw | None = None) -> StartProblems:
-    """``minimum``: of the job, by default the sum of those of the tasks, as admission sets it."""
+    """``minimum``: the minimum of the job, by default the sum of the minimums of its tasks, as admission sets it."""
     total = sum(each["minAvailable"] for each in tasks) if minimum is None else minimum
     spec = {"tasks": list(tasks), "minAvailable": total, "plugins": plugins or {}}
     return start_problems(msgspec.convert(spec, JobSpec))
@@ -84,7 +84,7 @@ def test_a_task_that_is_its_own_master_can_never_start() -> None:
         ([task("ps", 1, "worker"), task("worker", 2)], {"tensorflow": []}),
         # A task without minAvailable is not waited for.
         ([task("master", 1, "worker"), task("worker", 2, minimum=0)], WAIT),
-        # One of several is enough.
+        # One of several tasks is enough.
         (
             [
                 task("master", 1, dependsOn={"name": ["worker", "prepare"], "iteration": "any"}),
@@ -132,7 +132,7 @@ def test_a_job_that_needs_no_pod_can_never_start_if_no_task_can() -> None:
 
 
 def test_workers_of_a_ray_cluster_that_the_head_waits_for_may_never_start() -> None:
-    """Their containers run before they fail, so the head may find them ready."""
+    """The containers run before they fail, so the head may find ready workers."""
     found = problems(task("head", 1, "worker"), task("worker", 2), plugins={"ray": []})
     assert found == StartProblems(
         warnings=(
@@ -151,6 +151,6 @@ def test_workers_whose_master_has_no_replicas_wait_until_it_is_scaled_up() -> No
 
 
 def test_a_long_chain_in_any_order_takes_linear_time() -> None:
-    """So a hostile job does not keep a webhook busy."""
+    """Linear time prevents a hostile job from keeping a webhook busy."""
     tasks = [task(f"t{number}", 1, f"t{number + 1}") for number in range(5_000)]
     assert problems(*tasks, task("t5000")) == StartProblems()

@@ -1,4 +1,4 @@
-"""Amounts as people read them."""
+"""Amounts in the notation for users."""
 
 import pytest
 

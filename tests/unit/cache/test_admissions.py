@@ -23,13 +23,13 @@ from tests.unit.plugins.capacity_card.cards import H200, card_group, card_pod, g
 
 PLAN = configuration(["priority", "gang"], ["overcommit", "predicates", "proportion", "nodeorder"])
 START = 1_000.0
-"""Unix time of the first use of the key."""
+"""The Unix time of the first use of the key."""
 LATER = 2_000.0
 
 
 @pytest.fixture(params=["at once", "after standing by"], autouse=True)
 def leads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test applies to a leader that has just started, and to one whose cache was prepared before."""
+    """Each test applies to a leader that has just started, and to a leader whose cache was prepared before."""
     monkeypatch.setattr(Scheduler, "stood_by", request.param == "after standing by")
 
 
@@ -58,7 +58,7 @@ class Scheduler:
         self.cache.verify_admissions(self.key, now)
 
     def write(self, name: str, *, uid: str = "", phase: str | None = None, **spec: Any) -> None:
-        """A user edits a PodGroup (``annotations`` are those of its metadata)."""
+        """Edits a PodGroup as a user (``annotations``: the annotations of its metadata)."""
         found = self.objects["PodGroup", name]
         metadata, status = {**found["metadata"]}, {**found.get("status", {})}
         if "annotations" in spec:
@@ -100,7 +100,7 @@ class Scheduler:
         return self.cache.snapshot(LATER).jobs[f"default/{name}"]
 
     def reserved(self, name: str) -> float:
-        """Thousandths of a cpu that a PodGroup reserves when a session opens."""
+        """The thousandths of a cpu that a PodGroup reserves when a session opens."""
         session = open_session(Session(self.cache.snapshot(LATER), self.plan))
         _, _, reserved, _ = amounts_of_jobs(session.plugin_session, [session.jobs[f"default/{name}"]])
         return float(reserved[0, 0])

@@ -1,4 +1,4 @@
-"""Which changes are counted as arrivals and openings, after which a session should start early."""
+"""The changes that count as arrivals and openings, after which a session should start early."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which labels of Pods split classes: what one user's selectors name does not divide the Pods of all others."""
+"""Labels of Pods that split classes: the selectors of one user do not divide the Pods of other users."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def of(namespace: str, raw: Raw) -> Raw:
 
 
 def gang(number: int, namespace: str = "victim") -> list[Raw]:
-    """Equal Pods with a label that is different on each."""
+    """Equal Pods with a label that is different on each Pod."""
     return [of(namespace, pod(f"p{i}", "1c", "g", labels={"index": str(i), "app": "g"})) for i in range(number)]
 
 

@@ -1,4 +1,4 @@
-"""Pods that are resized in place: their classes, what their nodes have left, and when a session should start."""
+"""Pods that are resized in place: their classes, the idle amounts of their nodes, and when a session should start."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +34,7 @@ def cache_with(*objects: Raw) -> ClusterCache:
 
 
 def idle(cache: ClusterCache) -> float:
-    """Idle cores of the node."""
+    """The idle cores of the node."""
     return float(cache.snapshot(0.0).nodes.idle[CPU_INDEX, 0]) / 1000
 
 

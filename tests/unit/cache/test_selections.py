@@ -22,7 +22,7 @@ def replica_set(name: str, selector: Raw, replicas: int = 1) -> Raw:
 
 
 def classes(cache: ClusterCache) -> dict[str, int]:
-    """Pod -> number of its class."""
+    """Maps each Pod to the number of its class."""
     jobs = cache.snapshot(0).jobs
     return {task.name: task.cls.id for task in jobs["default/g"].tasks()}
 

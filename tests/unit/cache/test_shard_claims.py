@@ -1,4 +1,5 @@
-"""Schedulers that share nodes and queues by claims: none is ever used by two, and each is used in the end."""
+"""Schedulers that share nodes and queues by claims: no node or queue is ever used by two schedulers, and each is used
+in the end."""
 
 import random
 from collections.abc import Mapping
@@ -50,13 +51,13 @@ def test_claims_of_one_scheduler(desired: str, all_published: dict[str, str], us
 
 
 class Scheduler:
-    """Sees a prefix of the log, in order, and acts on what it sees."""
+    """Reads a prefix of the log, in order, and acts on it."""
 
     def __init__(self, name: str, log: list[tuple[str, frozenset[str]]]) -> None:
         self.name = name
         self.desired = names("")
         self.using = names("")
-        """What it may be writing about, until it has withdrawn its claim."""
+        """The nodes and queues about which the scheduler may be writing, until it has withdrawn its claim."""
         self._log = log
         self._seen = 0
 
@@ -68,11 +69,11 @@ class Scheduler:
         self._seen = min(self._seen + 1, len(self._log))
 
     def restarts(self) -> None:
-        """Lists: sees everything there is now."""
+        """Lists all objects of this moment."""
         self._seen = len(self._log)
 
     def acts(self) -> None:
-        """Changes what it uses and claims, unless the watch has not shown its last claim yet."""
+        """Changes what the scheduler uses and claims, unless the watch has not delivered its last claim yet."""
         view: Published = dict(self._log[: self._seen])
         if any(name == self.name for name, _ in self._log[self._seen :]):
             return

@@ -1,5 +1,5 @@
-"""The part of the cluster that one of several schedulers uses: which nodes and queues belong to it, and what its
-snapshots show."""
+"""The part of the cluster that one of several schedulers uses: its nodes and queues, and the content of its
+snapshots."""
 
 from typing import Any
 

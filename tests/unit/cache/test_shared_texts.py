@@ -1,4 +1,4 @@
-"""What many PodGroups have in common is in memory once, and what sessions do not use is not kept."""
+"""Data that many PodGroups have in common is in memory once, and data that sessions do not use is not kept."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Which Pods of a PodGroup are placed and counted together."""
+"""The Pods of a PodGroup that are placed and counted together."""
 
 from typing import Any
 

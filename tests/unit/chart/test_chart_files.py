@@ -1,4 +1,4 @@
-"""The chart and the manifests as files: what can be seen of them without Helm."""
+"""The chart and the manifests as files, without Helm."""
 
 import json
 import re
@@ -149,7 +149,7 @@ def test_an_example_is_for_this_scheduler_and_says_what_it_shows(file: Path) -> 
 
 
 def _scheduler_names(value: Any) -> Iterator[str]:
-    """What each Pod, or job, asks for; "" of a Pod that asks for none."""
+    """The schedulerName of each Pod or job; "" for a Pod without one."""
     if isinstance(value, list):
         for item in value:
             yield from _scheduler_names(item)

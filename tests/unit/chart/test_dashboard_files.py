@@ -38,7 +38,7 @@ OPTIONS = {
     "table": {"showHeader", "cellHeight"},
     "status-history": {"showValue", "rowHeight", "colWidth", "legend", "tooltip"},
 }
-"""Type of a panel -> its options."""
+"""Maps the type of a panel to its options."""
 TRANSFORMATIONS = {
     "merge": set(),
     "organize": {"excludeByName", "renameByName"},
@@ -47,13 +47,13 @@ TRANSFORMATIONS = {
 UNITS = {"short", "percentunit", "bytes", "s", "ms", "ops", "reqps"}
 VARIABLE = {"name", "label", "type", "query", "refresh", "hide"}
 SCHEMA_VERSION = 39
-"""Of Grafana 10.4, which later versions migrate."""
+"""The version of the schema of Grafana 10.4, which later versions migrate."""
 AGGREGATION = re.compile(
     r"^(?:(?:sort_desc|topk|histogram_quantile)\((?:[0-9.]+, )?|time\(\) - )*(?:sum|min|max|avg)\b"
 )
 LABELS = re.compile(r" by \(([a-z_, ]+)\)")
 SUFFIXES = {"_bytes": "bytes", "_milliseconds": "ms", "_seconds": "s"}
-"""End of the name of a metric -> unit of its values."""
+"""Maps the end of the name of a metric to the unit of its values."""
 QUERY_VARIABLE = VARIABLE | {"datasource", "definition", "sort", "multi", "includeAll", "allValue", "current"}
 
 
@@ -77,7 +77,7 @@ def targets(dashboard: Json) -> list[tuple[str, Json, Json]]:
 
 
 def labels_of(query: str) -> set[str]:
-    """The labels of the series that a query returns: those of its aggregation."""
+    """The labels of the series that a query returns: the labels of its aggregation."""
     assert AGGREGATION.search(query), f"no aggregation, so new labels would make new series: {query}"
     found = [set(text.split(", ")) for text in LABELS.findall(query)]
     assert all(other == found[0] for other in found), query

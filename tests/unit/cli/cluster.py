@@ -46,7 +46,7 @@ class Cluster:
             self.api.answer("GET", f"{path}/{each['metadata']['name']}", each)
 
     def completes(self, *words: str) -> list[str]:
-        """What a shell offers for the last word, with more time than a shell gives."""
+        """The words that a shell offers for the last word, with more time than a shell gives."""
         before, incomplete = [*words[:2], "--kubeconfig", str(self.kubeconfig), *words[2:-1]], words[-1]
         with patch("scheduler.cli.completion._SECONDS", 30.0):
             found = ShellComplete(main, {}, "volcano-py", "_VOLCANO_PY_COMPLETE").get_completions(before, incomplete)
@@ -57,14 +57,14 @@ class Cluster:
         return CliRunner().invoke(main, line, input=stdin, prog_name="volcano-py")
 
     def prints(self, *arguments: str, stdin: str | None = None) -> str:
-        """What a command that succeeds writes to standard output."""
+        """The standard output of a command that succeeds."""
         result = self.run(*arguments, stdin=stdin)
         assert result.exit_code == 0, (result.stderr, result.exception)
         return result.stdout
 
     def refuses(self, *arguments: str, code: int = 1) -> str:
-        """Returns what a command that fails writes to standard error; it writes nothing else. ``code``: its exit code,
-        2 for an error of usage."""
+        """Returns the standard error of a command that fails, and asserts that there is no other output. ``code``: its
+        exit code, 2 for an error of usage."""
         result = self.run(*arguments)
         assert isinstance(result.exception, SystemExit), result.exception
         assert (result.exit_code, result.stdout) == (code, ""), result.output
@@ -96,7 +96,7 @@ def write_kubeconfig(path: Path, url: str, namespace: str = "") -> None:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Cluster]:
-    """On a separate thread, because a command runs its own event loop."""
+    """Runs the server on a separate thread, because a command runs its own event loop."""
     api = FakeApi()
     loop = asyncio.new_event_loop()
     app = web.Application()

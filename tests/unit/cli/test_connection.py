@@ -18,7 +18,7 @@ ASKED = "Failed to job list: list jobs.batch.volcano.sh in namespace default: "
 
 
 def answers(cluster: Cluster, body: str = "", *, status: int = 200, reason: str = "") -> None:
-    """``reason``: of a refusal, with the body as its message."""
+    """``reason``: the reason of a refusal, with the body as its message."""
 
     async def answer(call: Call, request: object) -> Answer:
         if reason:

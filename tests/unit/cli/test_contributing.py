@@ -1,4 +1,4 @@
-"""The listing in CONTRIBUTING.md is that of the command line, and its test is one of the tests."""
+"""The listing in CONTRIBUTING.md equals the source of the command, and its test is one of the tests."""
 
 import re
 from pathlib import Path

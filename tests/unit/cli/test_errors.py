@@ -1,4 +1,5 @@
-"""Errors are sentences: no command prints a Python object, whatever it is given and whatever the API server answers."""
+"""Errors are sentences: no command prints a Python object, whatever its arguments and the answers of the API server
+are."""
 
 import re
 import socket
@@ -20,11 +21,11 @@ PYTHON = re.compile(
     r"|\w(Error|Exception)\(|\w+Error: |got (list|dict|str|int|float|bool|set)\b|\bfrozenset|mappingproxy|dict_keys"
     r"|Decoder|Struct\b|asyncio|object (of type|has no|is not)"
 )
-"""What a Python program prints by mistake."""
+"""Texts that a Python program prints by mistake."""
 ROLES = ("scheduler", "controllers", "webhooks", "playground")
-"""Commands that run until they are stopped, and wait for an API server that does not answer."""
+"""The commands that run until they are stopped, and wait for an API server that does not answer."""
 LOCAL = ("simulate", "replay", "completion", "version")
-"""Commands that need no API server."""
+"""The commands that need no API server."""
 ARGUMENTS = {
     "explain": ("job", "train"),
     "job run": ("-N", "train"),
@@ -32,7 +33,7 @@ ARGUMENTS = {
     "queue create": ("-n", "gold"),
 }
 NAMED = {"view", "logs", "suspend", "resume", "delete", "get", "describe"}
-"""Verbs that need a name."""
+"""The verbs that need a name."""
 
 
 ALL = sorted(leaves(main))
@@ -47,7 +48,7 @@ def options(words: tuple[str, ...]) -> list[click.Option]:
 
 
 def arguments(words: tuple[str, ...], folder: Path) -> tuple[str, ...]:
-    """What the command cannot do without. ``folder``: for a file with an object to create."""
+    """The required arguments of a command. ``folder``: a directory for a file with an object to create."""
     if words[-1] == "create" and words[0] in ("jobflow", "jobtemplate"):
         kind = {"jobflow": "JobFlow", "jobtemplate": "JobTemplate"}[words[0]]
         object_ = f"apiVersion: flow.volcano.sh/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{}}\n"
@@ -90,7 +91,7 @@ def test_wrong_arguments(words: tuple[str, ...]) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Files that cannot be read as what they should be."""
+    """Files with content that a command cannot read."""
     core, batch = b"apiVersion: v1\n", b"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
     contents = {
         "binary": b"\xff\xfe\x00\x01",

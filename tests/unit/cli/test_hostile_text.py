@@ -90,7 +90,7 @@ LIVE: dict[tuple[str, ...], list[list[str]]] = {
     ("queue", "operate"): [["q", "-a", "open"], ["q", "-a", "close"], ["q", "-a", "update", "-w", "3"]],
     ("queue", "top"): [[], ["q"], ["-o", "json"], ["-o", "yaml"]],
 }
-"""Commands against an API server."""
+"""The commands against an API server."""
 LOCAL: dict[tuple[str, ...], list[list[str]]] = {
     ("completion",): [["bash"], ["zsh"], ["fish"]],
     ("controllers",): [["--kubeconfig", "BROKEN", "--leader-elect=false"]],
@@ -113,7 +113,7 @@ LOCAL: dict[tuple[str, ...], list[list[str]]] = {
     ("version",): [[], ["-o", "json"], ["-o", "yaml"]],
     ("webhooks",): [["--webhook-service-name", "s", "--admission-conf", "BROKEN"]],
 }
-"""Commands on files."""
+"""The commands on files."""
 
 
 def test_every_command_is_covered() -> None:
@@ -164,7 +164,7 @@ OBJECTS: dict[str, Raw] = {
 
 
 def hostile_objects(cluster: Cluster, keep: frozenset[str]) -> None:
-    """Answer whatever is asked with objects full of it."""
+    """Answers every request with objects full of hostile text."""
 
     async def answer(call: Call, request: web.Request) -> Answer:
         parts = call.path.split("/")
@@ -196,7 +196,7 @@ def hostile_errors(cluster: Cluster) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Paths by what stands for them in a command line."""
+    """Maps placeholders in a command line to paths."""
     folder = tmp_path_factory.mktemp("files")
     flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "metadata": {"name": "f", "annotations": {"a": HOSTILE}}}
     pods = [with_controls(pod(f"p{i}", "9c", "g"), keep=KEPT - {"name"}) for i in range(2)]

@@ -22,7 +22,7 @@ MISSING = f"metadata.labels[{GPU}.product]: missing, so the model of the node's 
 
 
 class Files:
-    """Manifests and the configuration of capacity-card, as files."""
+    """Writes manifests and the configuration of capacity-card as files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -48,7 +48,7 @@ def files(tmp_path: Path) -> Files:
 
 
 def rows(output: str) -> dict[str, str]:
-    """Object -> Warning, of the section."""
+    """Maps an object to its Warning in the section."""
     lines = output.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith("Warnings")), len(lines))
     found = {}
@@ -130,7 +130,7 @@ MISTAKES = (
     "batch.volcano.sh/v1alpha1?",
 )
 SET_ASIDE = "Pod default/waits: metadata.annotations[volcano.sh/task-priority]: "
-"""The beginning of what only the scheduler finds."""
+"""The beginning of a warning that only the scheduler finds."""
 COMMANDS = {
     "simulate": ("simulate",),
     "simulate --chips": ("simulate", "--chips"),

@@ -1,4 +1,4 @@
-"""The program itself: its version, and what it says to a mistyped command."""
+"""The program itself: its version, and its answer to a mistyped command."""
 
 import json
 

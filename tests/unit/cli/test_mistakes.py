@@ -1,4 +1,4 @@
-"""Mistakes in manifests, as ``simulate`` and ``explain`` show them: nothing that a user misspelt is passed over."""
+"""Mistakes in manifests, as ``simulate`` and ``explain`` show them: every misspelt name is reported."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``playground``: the commands that break and repair simulated nodes."""
+"""The command ``playground``: its commands that cause and end faults of simulated nodes."""
 
 import msgspec
 import pytest
@@ -25,7 +25,7 @@ def simulated(cluster: Cluster, faults: str = "", family: str = "910b-8") -> Raw
 
 
 def written(cluster: Cluster) -> Faults:
-    """The faults that a command wrote; the version of the Node protects those of others."""
+    """The faults that a command wrote; the version of the Node protects the faults that other programs write."""
     body = cluster.api.to("PATCH", NODE)[-1].body
     assert body["metadata"]["resourceVersion"] == "5"
     return read_faults(body["metadata"]["annotations"][FAULTS])

@@ -1,4 +1,4 @@
-"""How the process of a command starts and ends."""
+"""The start and the end of the process of a command."""
 
 import gc
 import os
@@ -29,7 +29,7 @@ run_process(command)
 
 
 class Large:
-    """A stand-in for a cluster."""
+    """A replacement for a cluster."""
 
 
 def ended(first: str, code: str) -> "subprocess.CompletedProcess[str]":

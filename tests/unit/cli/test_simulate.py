@@ -56,7 +56,7 @@ def nodes_of(items: list[Raw]) -> dict[str, str | None]:
 
 
 def refused(result: Result, *parts: str) -> None:
-    """Bad input: exit code 2, every part named on stderr, nothing on stdout."""
+    """Asserts that the input is refused: exit code 2, every part named on stderr, nothing on stdout."""
     assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
     assert result.stdout == ""
     for part in parts:

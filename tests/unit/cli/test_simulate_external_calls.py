@@ -1,4 +1,4 @@
-"""simulate calls the programs that the configuration names, and continues without those that do not answer."""
+"""simulate calls the programs that the configuration names, and continues without programs that do not answer."""
 
 import json
 from pathlib import Path

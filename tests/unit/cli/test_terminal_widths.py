@@ -1,4 +1,4 @@
-"""What commands print on terminals of 80, 100 and 160 columns: nothing is cut off, no line is too long."""
+"""The output of commands on terminals of 80, 100 and 160 columns: nothing is cut off, and no line is too long."""
 
 from pathlib import Path
 
@@ -101,13 +101,14 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
 
 
 def fits(shown: str, piped: str, width: int) -> None:
-    """No line is too long, and every word of the output to a pipe is there; a title may have become ``WHY:``."""
+    """Asserts that no line is too long, and that every word of the output to a pipe is present; a title may have become
+    ``WHY:``."""
     assert max(map(len, shown.splitlines())) <= width
     assert _words(piped) - _words(shown) == set()
 
 
 def _words(text: str) -> set[str]:
-    """The words, also those between commas, without what stands for nothing."""
+    """The words, also between commas, without signs for empty cells."""
     return {word.removesuffix(":") for word in text.replace(",", " ").split()} - {"<none>"}
 
 

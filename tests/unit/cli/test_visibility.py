@@ -1,4 +1,5 @@
-"""Commands of a user who may not read nodes and queues ask the scheduler; and the process that answers for it."""
+"""Commands of a user who may not read nodes and queues ask the scheduler; and the process that answers for the
+scheduler."""
 
 import json
 import subprocess
@@ -180,7 +181,7 @@ def question(cluster: Cluster, **fields: Any) -> Question:
 
 
 def held(cluster: Cluster) -> None:
-    """Of two tenants, each has a Pod of 6 cpu in the queue `default`; the node has 4."""
+    """Given two tenants, each with a Pod of 6 cpu in the queue `default`; the node has 4."""
     holding(cluster)
     secret = [live(group("secret-group", phase="Inqueue"), "u5"), live(pod("secret-pod", "6c", "secret-group"), "u6")]
     for each in secret:

@@ -143,7 +143,7 @@ def test_a_watch_that_the_server_refuses_ends_at_once(cluster: Cluster) -> None:
 
 @contextmanager
 def terminal(cluster: Cluster, *arguments: str, lines: int = 24, columns: int = 100) -> Iterator["Terminal"]:
-    """A command on a terminal of its own."""
+    """A command on its own terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     with watching(cluster, *arguments, stdin=theirs, stdout=theirs) as process:
@@ -177,7 +177,7 @@ class Terminal:
         os.write(self._fd, key.encode())
 
     def rest(self) -> str:
-        """What it prints until it ends."""
+        """The output of the command until it ends."""
         with suppress(OSError):  # the other end is closed
             while data := os.read(self._fd, 4096):
                 self._read += data.decode("utf-8", "replace")
@@ -219,7 +219,7 @@ def test_q_ends_a_live_view_and_leaves_the_last_frame_and_the_warnings(cluster: 
 
 
 def test_a_line_as_wide_as_the_terminal_is_whole(cluster: Cluster) -> None:
-    """Given a terminal that keeps the cursor on the last character of such a line, as all do."""
+    """Given a terminal that keeps the cursor on the last character of such a line, as all terminals do."""
     failed = {"state": {"phase": "Failed", "message": "x" * 62 + " end"}}
     for path, objects in ((JOBS, [job("a", status=failed)]), (GROUPS, []), (PODS, [])):
         changes(cluster, path, objects)

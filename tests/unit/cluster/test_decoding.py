@@ -1,4 +1,4 @@
-"""Documents nested deeper than Python can decode."""
+"""Documents that are nested deeper than Python can decode."""
 
 import json
 

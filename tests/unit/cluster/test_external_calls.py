@@ -1,4 +1,5 @@
-"""Calls to external programs over HTTP: replies in the order of the requests, with a problem for each that fails."""
+"""Calls to external programs over HTTP: replies in the order of the requests, and a problem for each request that
+fails."""
 
 import asyncio
 from contextlib import closing
@@ -13,7 +14,7 @@ from tests.unit.cluster.servers import serving_in_thread
 
 
 async def echo(request: web.Request) -> web.StreamResponse:
-    """/<seconds> answers after a delay; /status/<code> with that status; /large with a large body."""
+    """The path /<seconds> answers after a delay, /status/<code> with that status, and /large with a large body."""
     body = await request.read()
     what, _, rest = request.path.strip("/").partition("/")
     if what == "status":

@@ -1,4 +1,4 @@
-"""A cluster in memory with controllers: objects in a few words, and what became of them."""
+"""A cluster in memory with controllers: short builders of objects, and the results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ Raw = dict[str, Any]
 
 
 class Controlled:
-    """Controllers over a cluster in memory without webhooks; every change is worked off at once."""
+    """Controllers over a cluster in memory without webhooks; every change is processed at once."""
 
     def __init__(self, make_controllers: Callable[[Store], Sequence[Controller]]) -> None:
         self.cluster = MemoryCluster(ClusterCache(["volcano"]), ["volcano"])
@@ -34,7 +34,7 @@ class Controlled:
         self.settle()
 
     def schedule(self, configuration: Configuration, cycles: int = 3) -> None:
-        """Let the scheduler and a kubelet have their turns."""
+        """Lets the scheduler and a kubelet act."""
         for _ in range(cycles):
             cache = self.cluster.cache
             outcome = run_cycle(cache.snapshot(self.cluster.now), configuration)
@@ -44,7 +44,7 @@ class Controlled:
             self.wait(1)
 
     def create(self, *manifests: Raw) -> None:
-        """Create objects at one moment, before the controllers look."""
+        """Creates objects at the same moment, before the controllers run."""
         for manifest in manifests:
             kind = next(k for k in KINDS if (k.api_version, k.name) == (manifest["apiVersion"], manifest["kind"]))
             assert self.cluster.server.create(kind, manifest)
@@ -76,7 +76,7 @@ class Controlled:
         return raw
 
     def events(self) -> list[tuple[str, str, str, str, str]]:
-        """Kind and name, type, reason and message of every Event."""
+        """The kind and name, type, reason and message of every Event."""
         return [
             (
                 raw["involvedObject"]["kind"],

@@ -1,4 +1,4 @@
-"""vcjobs in a few words, for controllers that make or delete them."""
+"""Short builders of vcjobs, for controllers that create or delete them."""
 
 from typing import Any
 

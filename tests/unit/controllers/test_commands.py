@@ -1,4 +1,4 @@
-"""Which Commands wait for an object, and which no longer do."""
+"""The Commands that wait for an object, and the Commands that no longer wait."""
 
 from scheduler.api.batch import Action, Command
 from scheduler.api.kinds import COMMAND, QUEUE, VCJOB

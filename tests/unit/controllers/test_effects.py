@@ -18,7 +18,7 @@ trees = st.recursive(
 
 
 def apply(target: Any, patch: Raw) -> dict[str, Any]:
-    """RFC 7386, as the API server does it."""
+    """Applies a merge patch (RFC 7386), as the API server does."""
     result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:

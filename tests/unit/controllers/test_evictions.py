@@ -1,4 +1,4 @@
-"""Which Pods were evicted, and which had ended before."""
+"""Pods that were evicted, and Pods that had ended before."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def pod(
     finished: tuple[str | None, ...] = (),
     condition: tuple[str, str, str] | None = None,
 ) -> Pod:
-    """``deleted``: its deletionTimestamp; ``finished``: when each container finished; ``condition``: status, reason and
+    """``deleted``: the deletionTimestamp; ``finished``: when each container finished; ``condition``: status, reason and
     time of DisruptionTarget."""
     names = ("status", "reason", "lastTransitionTime")
     conditions: list[Any] = [{"type": "Ready", "status": "False"}]

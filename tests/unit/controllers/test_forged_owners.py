@@ -85,7 +85,7 @@ class World:
         self.server = self.simulation.cluster.server
 
     def forge(self) -> None:
-        """Copies all owned objects into another namespace, as failed and as completed ones."""
+        """Copies all owned objects into another namespace, as failed and as completed objects."""
         for kind in FORGED:
             for raw in self.server.of(kind):
                 meta = raw["metadata"]

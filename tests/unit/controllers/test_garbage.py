@@ -1,4 +1,4 @@
-"""gc-controller over a cluster in memory, and what it plans."""
+"""The controller gc-controller over a cluster in memory, and its plans."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the store keeps of Pods in memory."""
+"""The fields of Pods that the store keeps in memory."""
 
 from typing import Any
 

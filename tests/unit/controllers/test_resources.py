@@ -1,4 +1,4 @@
-"""What Pods count for in a quota."""
+"""The amounts with which Pods count in a quota."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which schedulerNames of a job are likely misspelt."""
+"""The schedulerNames of a job that are likely misspelt."""
 
 from typing import Any
 

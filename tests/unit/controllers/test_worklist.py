@@ -41,7 +41,7 @@ def taken(worklist: ReconcileQueue, now: float = 0.0) -> Item:
 
 
 def due(worklist: ReconcileQueue) -> float:
-    """When the next item is due."""
+    """The time at which the next item is due."""
     moment = worklist.next_due()
     assert moment is not None
     return moment

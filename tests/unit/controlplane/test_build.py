@@ -1,4 +1,4 @@
-"""Where the binaries are kept: a new pin of an exporter does not build the control plane again."""
+"""The directories of the binaries: a new pin of an exporter does not build the control plane again."""
 
 import shutil
 from pathlib import Path

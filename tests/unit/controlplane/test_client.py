@@ -20,13 +20,13 @@ Step = Callable[[Connection, list[str]], None]
 
 
 def answer(connection: Connection, methods: list[str]) -> None:
-    """Read one request and answer it."""
+    """Reads one request and answers it."""
     receive(connection, methods)
     connection.sendall(ANSWER)
 
 
 def receive(connection: Connection, methods: list[str]) -> None:
-    """Read one request, and say nothing."""
+    """Reads one request, and sends nothing."""
     request = b""
     while b"\r\n\r\n" not in request:
         request += connection.recv(65536)
@@ -34,15 +34,15 @@ def receive(connection: Connection, methods: list[str]) -> None:
 
 
 def half(connection: Connection, methods: list[str]) -> None:
-    """Read one request and send an answer without its last byte."""
+    """Reads one request and sends an answer without its last byte."""
     receive(connection, methods)
     connection.sendall(ANSWER[:-1])
 
 
 @contextmanager
 def serving(directory: Path, *connections: tuple[Step, ...]) -> Iterator[tuple[Client, list[str]]]:
-    """A server that takes connections one by one, does with each what is said, and closes it; the methods of the
-    requests that reached it."""
+    """A server that accepts connections one by one, handles each with the next function, and closes it. Yields the
+    methods of the requests that reached it."""
     authority = Authority(directory)
     certificate = authority.issue("server", ["127.0.0.1"])
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -120,6 +120,6 @@ def broken_pipe(*arguments: object) -> None:
 
 
 def until_closed(client: Client) -> None:
-    """Wait until the end of the connection has arrived."""
+    """Waits until the end of the connection has arrived."""
     arrived, _, _ = select.select([client._local.connection.sock], [], [], 30)
     assert arrived

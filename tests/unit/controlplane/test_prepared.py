@@ -1,4 +1,4 @@
-"""Which data of etcd a control plane of the tests starts from."""
+"""The data of etcd with which a control plane of the tests starts."""
 
 from pathlib import Path
 

@@ -49,7 +49,7 @@ def schema(file: str, *path: str) -> Any:
 
 
 def defaults(found: Any, path: str = "") -> dict[str, Any]:
-    """Every default of a schema by its path, without those inside of Pod templates and claims."""
+    """Maps each path of a schema to its default, without defaults inside of Pod templates and claims."""
     own = {path: found["default"]} if "default" in found else {}
     for name, each in found.get("properties", {}).items():
         if name not in ("template", "volumeClaim"):
@@ -251,7 +251,7 @@ def test_the_template_of_a_task_is_a_whole_pod_template(file: str, path: tuple[s
 
 
 def schemas(node: Any) -> Iterator[dict[str, Any]]:
-    """All schemas within one."""
+    """All schemas within a schema."""
     if isinstance(node, list):
         for each in node:
             yield from schemas(each)

@@ -1,4 +1,4 @@
-"""How a short definition and Kubernetes' OpenAPI document become a resource definition."""
+"""The generation of a resource definition from a short definition and Kubernetes' OpenAPI document."""
 
 from pathlib import Path
 from typing import Any

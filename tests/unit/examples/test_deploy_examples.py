@@ -1,4 +1,5 @@
-"""Every file of ``deploy/examples`` runs on the nodes of the default playground; that about cards needs GPUs, too."""
+"""Every file of ``deploy/examples`` runs on the nodes of the default playground; the file about cards also needs
+GPUs."""
 
 import json
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.unit.plugins.capacity_card.cards import H200, gpu_node
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "deploy" / "examples").glob("*.yaml"))
 PODLESS = {"command", "cronjob", "hypernodes"}
-"""They create no Pods at once."""
+"""The examples that create no Pods at once."""
 
 
 def printed(*command: str) -> str:
@@ -23,7 +24,8 @@ def printed(*command: str) -> str:
 
 
 def pods(tmp_path: Path, family: str, *files: Path, cards: bool) -> dict[str, str]:
-    """Pod -> its phase, after a simulation of files on simulated NPU nodes of a family and two nodes with GPUs."""
+    """Maps each Pod to its phase, after a simulation of files on simulated NPU nodes of a family and two nodes with
+    GPUs."""
     nodes = tmp_path / "nodes.yaml"
     gpus = [gpu_node(f"gpu-{i}", H200) for i in range(2)]
     nodes.write_text(printed("playground", "nodes", *(["--family", family] if family else [])), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What ``make run`` shows: each outcome that the comments of the files in ``examples/`` describe."""
+"""The output of ``make run``: each outcome that the comments of the files in ``examples/`` describe."""
 
 from functools import cache
 from pathlib import Path

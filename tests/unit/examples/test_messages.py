@@ -1,4 +1,4 @@
-"""What users read can be found in the source: a message is one template, so ``git grep`` finds its words."""
+"""Messages that users read can be found in the source: a message is one template, so ``git grep`` finds its words."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,9 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 LEAST = 4
-"""Words that are enough to find a message."""
+"""The number of words that is enough to find a message."""
 NAMES = re.compile(r"\b(?:vGPUs|(?:idle )?GPUs?)\b")
-"""Names of devices, which are values in templates as names of nodes are."""
+"""Names of devices, which are values in templates like names of nodes."""
 
 
 def read(folder: str) -> str:

@@ -1,5 +1,5 @@
-"""What the pages show is so: the plugin works, commands print that, links lead somewhere, the configuration is the
-built-in one."""
+"""The pages are true: the plugin works, commands print the quoted output, links lead somewhere, and the configuration
+is the built-in one."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def headings(page: Path) -> set[str]:
-    """As links name them."""
+    """The headings of a page, as links name them."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -42,7 +42,7 @@ def headings(page: Path) -> set[str]:
 def test_a_command_prints_what_is_shown_of_the_examples(
     page: str, beginning: str, command: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``width``: of the terminal; 0: the output goes to a pipe."""
+    """``width``: the width of the terminal; 0: the output goes to a pipe."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("scheduler.cli.output.on_terminal", lambda: width > 0)
     line = [*command.split(), "-f", "examples", "--scheduler-conf", "examples/scheduler.conf"]
@@ -78,7 +78,7 @@ ROLES = {"controllers", "scheduler", "webhooks"}  # processes of the cluster: in
 
 @pytest.mark.parametrize("path", [path for path in commands(main) if path[0] not in ROLES], ids=" ".join)
 def test_every_command_has_a_section_with_an_entry_in_the_contents(path: tuple[str, ...]) -> None:
-    """Its own section, or that of its group if the group is not divided into sections."""
+    """The section of the command, or of its group if the group is not divided into sections."""
     page = read("docs/cli.md")
     titles = re.findall(r"^##+ (.*)$", page, re.MULTILINE)
     divided = any(re.search(rf"\b{path[0]} \w", title) for title in titles if " and " not in title)
@@ -142,7 +142,7 @@ def test_every_document_is_in_the_index() -> None:
 
 
 EXAMPLES = {"scheduler/plugins/node_label.py", "tests/unit/plugins/test_node_label.py"}
-"""Files that readers of a guide create."""
+"""The files that readers of a guide create."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,4 +1,4 @@
-"""Why no Pod is evicted, and the priority at which one would be."""
+"""The reasons why no Pod is evicted, and the priority at which a Pod would be evicted."""
 
 from typing import Any
 

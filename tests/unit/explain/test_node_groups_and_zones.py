@@ -21,7 +21,7 @@ def of_plugin(it: Explanation, plugin: str) -> list[str]:
 
 # --- node groups ---
 def using(*groups: str, limits: Raw | None = None) -> Raw:
-    """Queue ``q`` with an affinity."""
+    """The queue ``q`` with an affinity."""
     made = queue("q", affinity={"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(groups)}})
     if limits is not None:
         made["metadata"]["annotations"] = {NODEGROUP_RESOURCE_LIMITS: json.dumps(limits)}

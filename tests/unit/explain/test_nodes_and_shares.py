@@ -1,5 +1,5 @@
-"""More nodes raise what a queue may use, where plugins divide the cluster: they are proposed although the Pods of the
-job would find room on the nodes that exist. So is more weight."""
+"""More nodes raise the amounts that a queue may use if plugins divide the cluster. They are proposed although the Pods
+of the job would find room on the existing nodes. More weight is proposed too."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def test_several_nodes_are_proposed_where_each_adds_a_part() -> None:
 def test_a_node_is_proposed_that_lets_the_queue_admit_the_job(
     conf: Configuration, more: list[Raw], with_pods: bool
 ) -> None:
-    """Overcommit admits 1.2 times the cluster; guarantees of other queues leave the rest of it."""
+    """Overcommit admits 1.2 times the cluster; guarantees of other queues reserve a part of it."""
     asked: Any = "4c" if more else "5c"
     job = [group("x", asks=asked), *pods("x", int(with_pods), "1c", "x")]
     nodes = [node("n", "4c+9Gi"), node("other", f"1c+1Gi+{GPU}=1", {"pool": "x"})]

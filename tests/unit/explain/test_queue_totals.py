@@ -1,4 +1,4 @@
-"""The totals of queues from the sums of settled jobs are those of a walk over all jobs."""
+"""The totals of queues from the sums of settled jobs equal the totals from all single jobs."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ def jobs(name: str, queue: str, number: int, minimum: int) -> list[Raw]:
 
 
 def check(session: Session) -> None:
-    """Compares with the jobs one by one."""
+    """Compares the totals with the sums over single jobs."""
     totals = queue_totals(session)
     for name in session.queues:
         own = [

@@ -28,7 +28,7 @@ def searched(monkeypatch: pytest.MonkeyPatch, *objects: Any, conf: Configuration
 
 
 def full(number: int, queue_name: str = "default") -> list[Raw]:
-    """Nodes with one free core each, the rest used by a job."""
+    """Nodes with one free core each; a job uses the other cores."""
     return [
         raw
         for i in range(number)

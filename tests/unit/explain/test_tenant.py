@@ -1,4 +1,4 @@
-"""Explanations for tenants have no names of others. Words that are also names of others stay words."""
+"""Explanations for tenants contain no names of other tenants' objects. Words that are also such names stay words."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class Objects:
         self._held = held
 
     def of(self, kind: Kind) -> list[Raw]:
-        """``held``: kind, namespace (of a volume: of its claim), name, and the node of a Pod."""
+        """``held``: kind, namespace (for a volume: of its claim), name, and the node of a Pod."""
         return [
             {
                 "metadata": {"namespace": namespace, "name": name},

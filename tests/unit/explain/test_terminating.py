@@ -19,7 +19,8 @@ def explained(objects: list[Raw]) -> Explanation:
 
 
 def dump(*, finalizers: list[str] | None = None, action: str = "", deleted: str = "") -> list[Raw]:
-    """What the API server has of a job of two Pods shortly after an action on it, or the deletion of a Pod."""
+    """The objects on the API server for a job of two Pods shortly after an action on the job, or the deletion of a
+    Pod."""
     task = {"name": "w", "replicas": 2, "template": {"spec": {"containers": [CONTAINER]}}}
     job: Raw = {
         "apiVersion": VCJOB.api_version,

@@ -31,7 +31,7 @@ def deployment(replicas: int = 2, group: str = "") -> Raw:
 
 
 def run_first(*objects: Raw) -> list[Raw]:
-    """What a cluster has of the objects when nothing changes any more."""
+    """The objects of a cluster when nothing changes any more."""
     simulation = Simulation(manifests(*objects), DEFAULT, [NAME])
     simulation.run()
     return [raw for raw in simulation.cluster.objects() if raw["kind"] != "Event"]
@@ -155,7 +155,7 @@ def test_other_workloads_are_explained_through_the_pod_group_that_they_own(kind:
 
 
 def test_of_a_vcjob_that_can_never_start_the_tasks_that_wait_for_each_other_are_the_reason() -> None:
-    """Admission refuses such a job; without it, the job is stored."""
+    """Admission refuses such a job; without admission, the job is stored."""
     container = {"containers": [CONTAINER]}
     tasks = [
         {"name": name, "replicas": 1, "minAvailable": 1, "template": {"spec": container}, "dependsOn": {"name": [on]}}
@@ -250,7 +250,7 @@ def test_a_step_without_its_template_is_named() -> None:
 
 
 def test_of_a_job_flow_whose_steps_wait_for_each_other_that_is_the_reason() -> None:
-    """Admission refuses such a flow; without it, the flow is stored."""
+    """Admission refuses such a flow; without admission, the flow is stored."""
     stored = flow(("a", ("b",)), ("b", ("a",)))
     stored["metadata"]["uid"] = "u"
 

@@ -1,4 +1,4 @@
-"""A plugin ``fake`` that registers what a test wants."""
+"""A plugin ``fake`` that registers the functions of a test."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ Opening = Callable[[PluginSession], None]
 
 
 def fake_plugin(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Registers a plugin ``fake`` with this ``open``, and returns a configuration with gang and it."""
+    """Registers a plugin ``fake`` with this ``open``, and returns a configuration with the plugins gang and fake."""
 
     class Fake:
         name: ClassVar[str] = "fake"

@@ -1,4 +1,4 @@
-"""Arguments of plugins: values of the right type are used, others are reported and replaced by the default."""
+"""Arguments of plugins: values of the right type are used, other values are reported and replaced by the default."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which bindings are recorded, and with what."""
+"""The bindings that are recorded, and the content of their records."""
 
 from scheduler.api.names import ASCEND_910, BINDING_RECORD
 from scheduler.api.signed_records import BindingRecord

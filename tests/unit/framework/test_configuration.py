@@ -1,4 +1,4 @@
-"""The configuration file: what is accepted, and what is refused with file, line or field, and reason."""
+"""The configuration file: accepted files, and files that are refused with file, line or field, and reason."""
 
 import pytest
 from hypothesis import given

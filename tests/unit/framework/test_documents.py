@@ -1,4 +1,5 @@
-"""YAML within bounds: what PyYAML reads is read alike, and what would end the process is refused."""
+"""YAML within limits: documents that PyYAML reads have the same content, and documents that would end the process are
+refused."""
 
 import re
 from pathlib import Path
@@ -18,7 +19,7 @@ ALIAS_EXPANSION = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 def deep(levels: int) -> list[str]:
-    """Texts that are nested so deep, in every style that YAML has."""
+    """Texts with this depth of nesting, in every style that YAML has."""
     return [
         "[" * levels + "]" * levels,
         '{"a": ' * levels + "1" + "}" * levels,

@@ -50,7 +50,8 @@ class BrokenScore:
 
 
 def error_of(opening: Opening, monkeypatch: pytest.MonkeyPatch, cause: type[Exception] = KeyError) -> PluginError:
-    """What a cycle raises with a plugin that registers so; the job is ``default/g`` in queue ``q``, with Pod ``p``."""
+    """The exception of a cycle with a plugin that registers in this way; the job is ``default/g`` in queue ``q``, with
+    Pod ``p``."""
     conf = fake_plugin(opening, monkeypatch)
     world = World(node("n1"), node("n2"), queue("q"), group("g", "q", asks="1c"), pod("p", "1c", "g"))
     with pytest.raises(PluginError) as raised:
@@ -134,7 +135,7 @@ def test_of_two_points_of_one_function_the_one_that_was_asked_is_named(monkeypat
 
 def test_of_two_plugins_the_one_that_raised_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     class Asking:
-        """A plugin whose answer is made from that of others."""
+        """A plugin whose answer depends on the answers of other plugins."""
 
         name: ClassVar[str] = "asking"
 
@@ -337,7 +338,7 @@ def _run_evictions(action: str) -> None:
 
 
 def test_a_handler_that_does_not_let_an_eviction_be_undone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may refuse a placement with an AllocationError, but not that."""
+    """A handler may refuse a placement with an AllocationError, but not an undone placement."""
 
     def refuse(job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool) -> None:
         raise AllocationError("no")
@@ -453,7 +454,7 @@ def test_an_answer_of_a_wrong_type_names_plugin_point_and_object(
 @pytest.mark.parametrize("first", [Vote.ABSTAIN, Vote.PERMIT, Vote.REJECT])
 @pytest.mark.parametrize("asks", ["1c", None])
 def test_a_vote_is_checked_if_it_is_asked_for(first: Vote, asks: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is, unless another plugin has rejected the job or the PodGroup has no minResources."""
+    """The function is called, unless another plugin has rejected the job or the PodGroup has no minResources."""
 
     def opening(session: PluginSession) -> None:
         session.add_job_enqueueable(lambda job: first)

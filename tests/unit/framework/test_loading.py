@@ -1,4 +1,4 @@
-"""Plugins that do not come with the program: found, used like the others, refused with where and why."""
+"""Plugins outside of the program: they are found and used like built-in plugins, or refused with place and reason."""
 
 import sys
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class {name}:
 
 @pytest.fixture(autouse=True)
 def _modules() -> Iterator[None]:
-    """What a test loads is forgotten after it."""
+    """Removes the plugins that a test loads, after the test."""
     yield
     for name in [name for name in sys.modules if name.startswith("volcano_py_plugins_dir")]:
         del sys.modules[name]

@@ -1,4 +1,4 @@
-"""What sessions keep for the next ones belongs to one scheduler."""
+"""Each scheduler has its own memory of values for later sessions."""
 
 import functools
 import gc
@@ -72,7 +72,7 @@ def values_of_modules() -> list[Any]:
 
 
 def test_two_schedulers_of_a_process_share_nothing_that_can_change() -> None:
-    """Apart from constants, and from results of functions that depend on nothing but immutable arguments."""
+    """Constants, and results of functions that depend only on immutable arguments, do not count."""
     one, other, constants = cluster(), cluster(), reachable([EVERYTHING, values_of_modules()])
 
     for world in (one, other, one, other):

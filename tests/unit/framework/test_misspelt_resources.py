@@ -1,4 +1,4 @@
-"""Requests for resources that no node has, but whose names resemble one that nodes have."""
+"""Requests for resources that no node has, but whose names resemble a resource of a node."""
 
 import pytest
 

@@ -93,7 +93,7 @@ def test_a_preemptor_waits_until_its_victim_has_exited() -> None:
 
 
 def room_of(session: Session, name: str) -> tuple[int, int]:
-    """Room on the first node now, and once terminating tasks have exited."""
+    """The room on the first node now, and once terminating tasks have exited."""
     job = session.jobs[f"default/{name}"]
     (task,) = job.of(TaskStatus.PENDING).values()
     filters: list[Any] = session.filters(task.cls, job)

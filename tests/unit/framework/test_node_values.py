@@ -1,4 +1,4 @@
-"""Values of nodes are kept from session to session, and computed again only where an object of the node changed."""
+"""Values of nodes are kept from session to session, and computed again only if an object of the node changed."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ def nodes(*names: str) -> Nodes:
 
 
 class Reader:
-    """Reads the texts of nodes, and remembers of which."""
+    """Reads the texts of nodes, and records the nodes whose texts it read."""
 
     def __init__(self) -> None:
         self.memory = Memory()

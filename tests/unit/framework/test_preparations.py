@@ -1,4 +1,4 @@
-"""Bindings with preparations: who is asked for them, and what comes about together."""
+"""Bindings with preparations: the plugins that provide them, and the bindings that succeed or fail together."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ def wanted(name: str) -> Preparation:
 
 
 def place(session: Session, *names: str) -> None:
-    """One commit."""
+    """Places the tasks in one commit."""
     (job,) = session.jobs.values()
     statement = session.statement()
     for name in names:

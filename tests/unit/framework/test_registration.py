@@ -1,4 +1,5 @@
-"""What plugins may register: functions that are given what they may depend on, and those that are refused."""
+"""The functions that plugins may register: functions receive the objects on which they may depend, and other functions
+are refused."""
 
 import functools
 import re
@@ -23,7 +24,7 @@ from tests.unit.framework.fake_plugin import Opening, fake_plugin
 
 
 def two_queues() -> World:
-    """Two queues, each with a job; the Pods of both are of one class."""
+    """Two queues, each with a job; the Pods of both jobs are of one class."""
     jobs = [[group(f"g-{name}", name), pod(f"p-{name}", "1c", f"g-{name}")] for name in ("red", "blue")]
     return World(node("n-blue"), node("n-red"), queue("red"), queue("blue"), *jobs)
 

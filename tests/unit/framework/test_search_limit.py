@@ -1,4 +1,5 @@
-"""Many different Pods of one namespace that fit nowhere: sessions try them in turns, and others do not wait."""
+"""Many different Pods of one namespace that fit nowhere: sessions try them in turns, and Pods of other namespaces do
+not wait."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -93,7 +94,7 @@ def within(*objects: Raw, namespace: str = "tenant") -> list[Raw]:
 
 
 def misfits(number: int, **rest: Any) -> list[Raw]:
-    """As many Pods, no two of which are equal, and none of which fits on a node."""
+    """This number of different Pods, none of which fits on a node."""
     return [each for i in range(number) for each in lone(f"m{i:04d}", f"{1 + i}m", selector={"no": "node"}, **rest)]
 
 
@@ -264,7 +265,8 @@ def test_best_effort_pods_have_turns() -> None:
 
 
 def test_reasons_that_are_no_lack_of_nodes_are_kept_too() -> None:
-    """Misfits come first in each session; then Pods that the quota of their queue refuses, and gangs that lack one."""
+    """Pods that fit nowhere come first in each session; then Pods that the quota of their queue refuses, and gangs with
+    one Pod too few."""
     quota = [each for i in range(MANY) for each in lone(f"q{i:04d}", f"{2 + i}c", queue="q")]
     members = [pod(f"z-{i}", "1m", "z", selector={"no": "node"} if i else {}) for i in range(2)]
     gang = within(group("z", minimum=2, phase="Inqueue"), *members)
@@ -301,7 +303,7 @@ def test_explain_tries_the_pod_that_it_is_about() -> None:
 
 @pytest.mark.parametrize("limit", [1 << 30, 1])
 def test_a_replay_of_sessions_beyond_the_limit_decides_the_same(tmp_path: Path, limit: int) -> None:
-    """``limit`` 1: each session begins a new file, which is replayed without what earlier ones have found out."""
+    """With ``limit`` 1, each session begins a new file, which is replayed without the results of earlier sessions."""
     recorded = Recorded(tmp_path, node("n", "8c+8Gi"), misfits(MANY), limit=limit, plan=CONF)
     for _ in range(4):
         recorded.run()

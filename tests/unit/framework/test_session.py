@@ -1,4 +1,4 @@
-"""How the answers of several plugins combine into one, over tiers, with flags switching functions off."""
+"""The combination of the answers of several plugins, over tiers, with flags that disable functions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

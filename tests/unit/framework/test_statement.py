@@ -1,4 +1,4 @@
-"""A statement is all or nothing: what is discarded leaves every number, bit for bit, as it was."""
+"""A statement is all or nothing: a discarded statement leaves every number unchanged, bit for bit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +36,7 @@ def world() -> World:
 
 
 def state(session: Session) -> dict[str, Any]:
-    """Every number that a placement touches, as bytes; and who is in which status."""
+    """Every number that a placement changes, as bytes; and the tasks in each status."""
     nodes = session.nodes
     columns = {name: getattr(nodes, name).tobytes() for name in ("idle", "used", "releasing", "pipelined", "nonzero")}
     proportion = next(p for p in session.plugins if p.name == "proportion")
@@ -51,7 +51,7 @@ def of(job: Job) -> tuple[Any, ...]:
 
 
 def perform(session: Session, statement: Statement, operation: Operation) -> None:
-    """One operation on whatever task it can be done to; nothing when there is none."""
+    """Applies one operation to a task for which it is possible; nothing if there is no such task."""
     what, which, row, number = operation
     job = session.jobs["default/a"]
     if what == EVICT:

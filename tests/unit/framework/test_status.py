@@ -127,7 +127,7 @@ def unschedulable(world: World, name: str = "a") -> str | None:
 
 
 STUCK = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "2/2 tasks ..."}
-"""What an earlier session has written."""
+"""The statuses that an earlier session has written."""
 
 
 def test_a_gang_that_had_waited_is_unschedulable_no_longer_once_it_is_placed() -> None:

@@ -1,4 +1,4 @@
-"""How far jobs may spread over the network: what they ask for, in tiers of the cluster."""
+"""The distance over which jobs may spread in the network: their requirements, in tiers of the cluster."""
 
 from typing import Any
 

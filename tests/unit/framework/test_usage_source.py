@@ -1,4 +1,4 @@
-"""The section ``metrics:``: as Volcano reads it and as its documents write it, and what of it cannot be used."""
+"""The section ``metrics:`` as Volcano reads it and as its documents write it, and its invalid forms."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What waits, what the cluster has and who holds it, and the states of chips, as metrics."""
+"""Metrics of waiting jobs, of the amounts of the cluster and who holds them, and of the states of chips."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ Samples = dict[tuple[str, ...], float]
 
 
 def samples(collector: Any, name: str) -> Samples:
-    """Values of the labels -> value of a metric."""
+    """Maps the values of the labels of a metric to its value."""
     registry = CollectorRegistry()
     registry.register(collector)
     return {

@@ -1,4 +1,4 @@
-"""Clients that take their time, or come by the thousand, over real sockets: each bound, and who is spared."""
+"""Slow clients and thousands of clients, over real sockets: each limit, and the clients that are not affected."""
 
 import asyncio
 import ssl
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 LONG = 60.0
 SHORT = 0.2
 LONG_LIMITS = Limits(connections=100, handshake=LONG, headers=LONG, body=LONG, idle=LONG, fetching=LONG)
-"""No deadline that a test could meet."""
+"""A deadline that no test reaches."""
 
 
 def limits(**changed: Any) -> Limits:
@@ -63,7 +63,7 @@ class Client:
         self.reader, self.writer = reader, writer
 
     async def rest(self) -> bytes:
-        """All that comes until the server closes."""
+        """All data until the server closes the connection."""
         with suppress(ConnectionError):
             return await asyncio.wait_for(self.reader.read(), LONG / 2)
         return b""
@@ -243,7 +243,7 @@ def test_of_large_bodies_that_come_at_once_one_goes_on_in_each_iteration_of_the_
 
     class Content:
         async def iter_any(self) -> AsyncIterator[bytes]:
-            """All of it has come already."""
+            """All data has arrived already."""
             for _ in range(5):
                 read.append(iteration)
                 yield bytes(CHUNK + 1)
@@ -289,7 +289,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind_and_no_error(run: Run, ca
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
 def certificates() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Of the server and of its client."""
+    """The TLS contexts of the server and of its client."""
     pem = to_pem(renewed(None, ("127.0.0.1",), datetime.now(UTC)))
     return serving_context(pem["tls.crt"], pem["tls.key"]), ssl.create_default_context(cadata=pem["ca.crt"].decode())
 

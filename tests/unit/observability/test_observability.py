@@ -1,4 +1,4 @@
-"""What an operator sees: metrics under Volcano's names, health, logs without secrets."""
+"""Data for operators: metrics under Volcano's names, health, logs without secrets."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What a viewer sees of an overview, and what is sent of it."""
+"""The part of an overview that a viewer sees, and the part that is sent."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Shares and attempts under Volcano's names: what plugins report, and what is removed with its queue or job."""
+"""Shares and attempts under Volcano's names: the figures that plugins report, and the figures that are removed with a
+queue or job."""
 
 from typing import Any
 
@@ -12,7 +13,7 @@ NODES = [node("n1", "8c+32Gi"), node("n2", "8c+32Gi")]
 
 
 def jobs(below: str = "") -> list[Raw]:
-    """9 cpus in use of 16, 2 more asked for by a gang that will never start."""
+    """Of 16 cpus, 9 are in use; a gang that will never start requests 2 more."""
     parent: dict[str, Any] = {"parent": below} if below else {}
     return [
         queue("a", capability="6c", deserved="4c", **parent),

@@ -21,7 +21,7 @@ CONF = configuration(["gang"], ["predicates"])
 
 
 def sums(registry: CollectorRegistry) -> dict[str, float]:
-    """Stage -> seconds of all Pods."""
+    """Maps each stage to the seconds of all Pods."""
     found = {}
     for stage in ("enqueued", "allocated", "bound", "running"):
         value = registry.get_sample_value("volcano_py_pod_wait_seconds_sum", {"stage": stage})
@@ -107,7 +107,7 @@ def test_pods_are_measured_when_the_watch_delivers_them_without_a_node_under_the
 
 
 def stage(metrics: Metrics, name: str, what: str) -> float:
-    """``what``: ``count`` or ``sum``."""
+    """``what``: either ``count`` or ``sum``."""
     series = f"volcano_scheduling_stage_duration_milliseconds_{what}"
     value = metrics.registry.get_sample_value(series, {"stage": name})
     assert value is not None

@@ -17,7 +17,7 @@ Raw = dict[str, Any]
 
 
 class Stage:
-    """One node with its Pods. ``settle`` takes steps until none is left."""
+    """One node with its Pods. ``settle`` takes steps until no step is left."""
 
     def __init__(self, family: str = "910b-8", division: str = "", **machine: int) -> None:
         self.machine = Machine("n", FAMILIES[family], machine.pop("index", 0), division, **machine)
@@ -83,5 +83,5 @@ def merge(target: Raw, patch: Mapping[str, Any]) -> None:
 
 
 def reread(stage: Stage) -> Machine:
-    """What the Node of a stage says of itself."""
+    """The simulated machine that follows from the Node of a stage."""
     return machine_of(msgspec.convert(stage.node, SimulatedNode))

@@ -24,7 +24,7 @@ tiers:
 
 
 def job(family: ChipFamily, resource: str) -> list[Raw]:
-    """One Pod that requests as few chips as the family allows, with what chooses the family."""
+    """One Pod that requests as few chips as the family allows, with the fields that choose the family."""
     chips = family.chips if family.super_pods else min(family.sizes)
     traits = {trait: values[0].replace("*", "") for trait, values in (family.traits or {}).items() if values[0]}
     selector = {key: traits.pop(key) for key in (ACCELERATOR_TYPE,) if key in traits}

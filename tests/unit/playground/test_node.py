@@ -1,4 +1,4 @@
-"""Simulated nodes: what is created, and what the kubelet does there."""
+"""Simulated nodes: the objects that are created, and the actions of the kubelet."""
 
 import json
 

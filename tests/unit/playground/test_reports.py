@@ -1,4 +1,4 @@
-"""What the simulated device plugin, NodeD and ClusterD report."""
+"""The reports of the simulated device plugin, NodeD and ClusterD."""
 
 import hashlib
 import json

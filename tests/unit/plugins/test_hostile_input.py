@@ -1,4 +1,4 @@
-"""What one user writes at its largest: the Pods of others are placed, and the session stays small."""
+"""The largest objects of one user: the Pods of other users are placed, and the session stays small."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_a_pod_is_placed_when_a_node_with_its_resource_comes_however_many_others
 
 @pytest.mark.parametrize("own_namespace", [True, False])
 def test_an_anti_affinity_without_a_label_concerns_the_namespaces_that_it_names(own_namespace: bool) -> None:
-    """``own_namespace``: the term selects Pods of its namespace only, else those of all."""
+    """``own_namespace``: the term selects Pods of its namespace only, otherwise Pods of all namespaces."""
     term = {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]},

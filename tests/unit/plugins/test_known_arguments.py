@@ -1,4 +1,4 @@
-"""Arguments of plugins: all of Volcano's are known, and invalid ones are reported."""
+"""Arguments of plugins: all of Volcano's arguments are known, and invalid arguments are reported."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Modules and classes of plugins, actions and the framework have no state: a memory holds what is kept across sessions.
+"""Modules and classes of plugins, actions and the framework have no state: a memory keeps values across sessions.
 
 A value of a module or a class is a constant if it cannot change, with all that it refers to. A dictionary, list or set
 is a constant if no code of its module changes it by its name. A cache of a function may stay if it is bounded: it
@@ -36,7 +36,7 @@ REGISTRIES: Final = {
     "scheduler.framework.remedies.registry": {"_remedies", "_pod_details", "_job_details", "_node_labels"},
     "scheduler.framework.signatures": {"_good"},
 }
-"""What modules register when they are imported, and what is known of their code: equal for all schedulers."""
+"""The values that modules register when they are imported, and facts about their code: equal for all schedulers."""
 CHANGING: Final = frozenset({"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove"}) | {
     *("reverse", "setdefault", "sort", "update", "difference_update", "intersection_update")
 }
@@ -87,7 +87,7 @@ def is_constant(value: Any) -> bool:
 
 
 def changed_names(module: ModuleType) -> Iterator[str]:
-    """Yields the global names that functions of a module assign, and those of its containers that they change."""
+    """Yields the global names that functions of a module assign, and the containers of the module that they change."""
     containers = {name for name, value in vars(module).items() if isinstance(value, dict | list | set)}
     for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))):
         match node:

@@ -1,4 +1,4 @@
-"""What a Pod holds during a resize counts in every quota and share, not what its spec says."""
+"""The amounts that a Pod holds during a resize count in every quota and share, not the amounts of its spec."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Recordings that hold more than they should: what inflates or is nested without end is refused."""
+"""Recordings with hostile content: recordings that inflate or are nested without end are refused."""
 
 import gzip
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""A session with an extender, asked over HTTP, is decided again by what the extender was asked and said then."""
+"""A session with an extender, called over HTTP, is replayed with the recorded requests to the extender and its
+answers."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ VERBS = ("onSessionOpen", "predicate", "prioritize", "jobEnqueueable", "allocate
 
 
 async def extend(request: web.Request) -> web.StreamResponse:
-    """Goes by fields that a scheduler does not read: what a Pod's volume says, and the image of a node's kernel."""
+    """Decides by fields that a scheduler does not read: a field of a Pod's volume, and the kernel version of a node."""
     question = json.loads(await request.read())
     verb = request.path.rpartition("/")[2]
     if verb == "predicate":

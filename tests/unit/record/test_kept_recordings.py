@@ -1,4 +1,4 @@
-"""Every kept recording replays to the decisions that it holds."""
+"""Every kept recording replays to the decisions that it contains."""
 
 from pathlib import Path
 

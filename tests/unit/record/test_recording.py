@@ -1,4 +1,4 @@
-"""What is recorded is decided again, and a decision that changes is found."""
+"""A replay makes the recorded decisions, and finds a decision that changes."""
 
 import gzip
 from pathlib import Path

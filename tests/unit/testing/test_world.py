@@ -1,4 +1,4 @@
-"""What scheduler.testing offers to tests of plugins."""
+"""The functions of scheduler.testing for tests of plugins."""
 
 import re
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from tests.unit.cluster.kube.fake_api import Answer, Call, refusal
 
 
 def takes(cluster: Cluster, path: str = JOBS) -> None:
-    """The server stores what it is sent."""
+    """The server stores the object that it receives."""
 
     async def store(call: Call, request: object) -> Answer:
         name = call.body["metadata"].get("name") or call.body["metadata"]["generateName"] + "x7k2d"

@@ -1,4 +1,5 @@
-"""What a queue deserves is the same in every view: as the plugin that divides the cluster has computed it."""
+"""The deserved amounts of a queue are the same in every view: as the plugin that divides the cluster has computed
+them."""
 
 from typing import Any
 

@@ -24,7 +24,8 @@ def child(name: str, parent: str, capability: str = "") -> Raw:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> str:
-    """root > team > gold, silver; and default. A Pod of gold runs; one waits, because gold may use 6 cpu."""
+    """The queues root > team > gold, silver; and default. One Pod of gold runs; another one waits, because gold may use
+    6 cpu."""
     return written(
         tmp_path / "tree.yaml",
         node("n1", "16c+32Gi"),
@@ -90,7 +91,7 @@ def test_the_document_has_only_the_resources_that_are_named(tree: str, hierarchy
 
 
 def test_without_the_right_to_read_the_cluster_the_scheduler_is_asked(cluster: Cluster) -> None:
-    """Given a queue below one that the answer does not list."""
+    """Given a queue below a queue that the answer does not list."""
     forbid(cluster)
     above = {"queue": "root", "resource": "cpu", "used": "5500m"}
     (item,) = QUOTAS["items"]

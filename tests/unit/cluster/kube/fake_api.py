@@ -23,7 +23,7 @@ PODS = "/api/v1/namespaces/ns/pods"
 
 @dataclass
 class Call:
-    """One request as it came in."""
+    """One request that the server received."""
 
     method: str
     path: str
@@ -38,7 +38,7 @@ Handler = Callable[[Call, web.Request], Awaitable[Answer]]
 
 
 class FakeApi:
-    """``on`` registers handlers (the newest match wins); what nothing matches is answered with 404."""
+    """``on`` registers handlers (the newest match wins); a request without a match is answered with 404."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -132,14 +132,14 @@ async def serving(**options: Any) -> AsyncIterator[tuple[FakeApi, ApiClient]]:
 
 
 async def healthz(server: EndpointServer | ServerThread, path: str = "/healthz") -> tuple[int, str]:
-    """What a role answers to a probe."""
+    """The answer of a role to a probe."""
     url = f"http://127.0.0.1:{server.ports[path]}{path}"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         return answer.status, await answer.text()
 
 
 async def until(condition: Callable[[], object], timeout: float = 30.0) -> None:
-    """Wait for a condition; long, since many processes may share the machine."""
+    """Waits for a condition, with a long time limit, since many processes may share the machine."""
     async with asyncio.timeout(timeout):
         while not condition():
             await asyncio.sleep(0.005)

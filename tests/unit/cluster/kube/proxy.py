@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 
 
 class Proxy:
-    """``swallow``: the connections there are stay open and deliver nothing more; those made later work."""
+    """``swallow``: existing connections stay open and deliver nothing more; later connections work."""
 
     def __init__(self, port: int) -> None:
         self._target = port
         self._open: set[asyncio.Event] = set()
-        """One per connection; set when it swallows."""
+        """One event per connection, which is set when the connection delivers nothing more."""
 
     def swallow(self) -> int:
-        """How many connections it concerns."""
+        """The number of connections that stop delivering."""
         for swallowing in self._open:
             swallowing.set()
         return len(self._open)

@@ -1,4 +1,5 @@
-"""How much the tables of an object hold, and those of the objects it has: what grows with churn shows here."""
+"""Counts the entries in the tables of an object and of the objects that it holds, which shows tables that grow while
+objects are created and deleted."""
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping
@@ -9,8 +10,8 @@ _ATOMS = (str, bytes, int, float, bool, type(None))
 
 
 def tables(root: object, ignored: Collection[str] = ()) -> dict[str, int]:
-    """Path of attributes -> entries of the containers there, all of one path added up. ``ignored``: names of attributes
-    that are not followed."""
+    """Maps a path of attributes to the number of entries of all containers at this path. ``ignored``: names of
+    attributes that are not followed."""
     found: Counter[str] = Counter()
     seen: set[int] = set()
     waiting: deque[tuple[str, Any]] = deque([("", root)])

@@ -1,4 +1,4 @@
-"""Objects that come and go leave nothing behind, in who leads and in who stands by."""
+"""Objects that are created and deleted leave nothing behind, neither in a leader nor in a standby."""
 
 import asyncio
 import gc
@@ -34,8 +34,8 @@ from tests.unit.cluster.kube.tables import grown, tables
 
 OBJECTS = 40
 BOUNDED = {"_series", "_deleted", "_exemplar", "_idle", "_open"}
-"""Tables that are cut at a number of entries: Events that are counted on, uids of objects that were deleted, the
-exemplars of metrics, one for each bucket, and connections, as many as requests were in flight."""
+"""Tables with a limited number of entries: Events that are counted, uids of deleted objects, the exemplars of metrics,
+one for each bucket, and connections, as many as requests were in flight."""
 Raw = dict[str, Any]
 
 
@@ -44,7 +44,7 @@ def metadata(name: str, version: int, **more: Any) -> Raw:
 
 
 def a_round(number: int) -> Iterator[tuple[str, Raw]]:
-    """Kind and object; no two objects are alike, and some cannot be used."""
+    """The kind and object; no two objects are alike, and some are malformed."""
     for i in range(OBJECTS):
         name = f"r{number}-{i}"
         queue = {"name": name, "uid": f"uid-{name}", "resourceVersion": "1"}
@@ -70,7 +70,7 @@ def deliver(watchers: dict[str, Informer], type_: str, kind: str, obj: Raw) -> N
 
 
 async def churned(world: World, number: int, *, leading: bool) -> dict[str, int]:
-    """What the scheduler's tables hold after objects have come and gone."""
+    """The entries of the scheduler's tables after objects were created and deleted."""
     daemon = world.daemon
     watchers = informers(daemon._informers)
     objects = list(a_round(number))
@@ -87,7 +87,7 @@ async def churned(world: World, number: int, *, leading: bool) -> dict[str, int]
 
 
 async def settled(lanes: Lanes) -> None:
-    """Wait until nothing is to be written any more."""
+    """Waits until there is nothing left to write."""
     await lanes.drain(list(Urgency), 5)
     await until(lambda: not lanes._tasks)
 
@@ -133,7 +133,8 @@ BY_HAND = {kind.name: kind for kind in (QUEUE, COMMAND, CRON_JOB, JOB_FLOW, JOB_
 
 
 def what_controllers_see(number: int) -> Iterator[tuple[str, Raw]]:
-    """Kind and object: jobs with Pods and PodGroups, some of which wait for queues, templates and claims never made."""
+    """The kind and object: jobs with Pods and PodGroups, some of which wait for queues, templates and claims that are
+    never created."""
     for i in range(OBJECTS):
         name = f"r{number}-{i}"
         template = {"spec": {"containers": [{"name": "main", "image": "i"}]}}
@@ -160,7 +161,7 @@ def what_controllers_see(number: int) -> Iterator[tuple[str, Raw]]:
 
 
 def look_at_all(operator: Operator, now: float) -> None:
-    """Plan for everything that is due, and have every third plan fail."""
+    """Makes plans for all due items, and lets every third plan fail."""
     worklist = operator._worklist
     for number in range(20 * OBJECTS):
         item = worklist.take(now)
@@ -219,7 +220,7 @@ def test_controllers_keep_nothing_of_objects_that_are_gone(leading: bool) -> Non
 
 def test_sessions_that_are_over_are_freed_at_once(tmp_path: Path) -> None:
     def alive() -> int:
-        """Objects that hold what a session looked at."""
+        """The number of objects in memory that hold data of a session."""
         kinds = (Session, ClassView, Job, Nodes)
         return sum(isinstance(it, kinds) and holds(it) for it in gc.get_objects())
 

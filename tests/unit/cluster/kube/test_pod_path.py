@@ -59,7 +59,7 @@ class CalledFunctions:
 
 
 async def bind_two_pods(directory: Path) -> dict[str, list[str]]:
-    """The functions called for the second Pod, by file. The first one pays for what is set up once, and its session
+    """The functions called for the second Pod, by file. The first Pod also pays for one-time set-up, and its session
     computes the figures of the period."""
     called = CalledFunctions()
     with called.profiling():

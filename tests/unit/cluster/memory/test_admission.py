@@ -26,7 +26,7 @@ def made(kind: Kind, name: str, **spec: Any) -> Raw:
 
 
 def creators(spec: Raw) -> dict[str, list[Raw]]:
-    """What creates a vcjob of that spec, by the name of its controller."""
+    """The objects that create a vcjob of that spec, by the name of their controller."""
     return {
         "jobflow": [made(JOB_TEMPLATE, "a", **spec), made(JOB_FLOW, "f", flows=[{"name": "a"}])],
         "cronjob": [made(CRON_JOB, "f", schedule="* * * * *", jobTemplate={"spec": spec})],

@@ -109,7 +109,7 @@ def test_the_condition_of_a_pod_that_has_a_node_is_kept_as_the_api_server_has_it
 
 @pytest.mark.parametrize("last", ["2026-01-01T00:01:00Z", None, 7, "soon", "9999-01-01T00:00:00Z"])
 def test_the_clock_begins_after_the_last_run_of_a_cron_job(last: object) -> None:
-    """Its job is deleted, so no creation is as late."""
+    """The job is deleted, so its creation is not the latest time."""
     cron = workload(BATCH, "CronJob", **{**CRON_JOB, "schedule": "@every 10s"})
     cron["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z"}
     begins = 60 * (last == "2026-01-01T00:01:00Z")

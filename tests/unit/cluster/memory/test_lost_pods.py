@@ -1,4 +1,4 @@
-"""Pods of Nodes that do not exist, as what-if changes and dumps of live clusters have them."""
+"""Pods of Nodes that do not exist, in what-if changes and dumps of live clusters."""
 
 from typing import Any
 

@@ -13,7 +13,7 @@ from tests.unit.controllers.acjob.jobs import acjob, role
 
 PLAN = configuration(["gang"], ["predicates"])
 HALF: Raw = {"limits": {"cpu": "6"}}
-"""Pod-level resources of which only one Pod fits on a node."""
+"""Pod-level resources with which only one Pod fits on a node."""
 
 
 def created(spec: Raw) -> Raw:
@@ -84,7 +84,7 @@ def vcjob() -> Raw:
 
 
 def ascend_job() -> Raw:
-    """Without NPUs, which do not matter here."""
+    """The test runs without NPUs, which do not matter here."""
     roles = {"Master": role(chips=0, resources=HALF), "Worker": role(chips=0, resources=HALF)}
     return acjob(roles, schedulerName="volcano-py")
 

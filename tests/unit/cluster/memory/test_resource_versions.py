@@ -14,7 +14,7 @@ from tests.builders import NAME, Raw, manifests, node
 DEFAULT = parse_configuration(DEFAULT_CONFIGURATION)
 LARGEST = str(2**128 - 1)
 FORMS = ["1", "1101", LARGEST, "9" * 5000, "-5", "1e3", "٣", "opaque", "", 1101, 1.5, True, None, ["1"], {"a": "1"}]
-"""Versions of the API server, and malformed ones."""
+"""Versions of the API server, and malformed versions."""
 
 
 def waiting_vcjob(version: Any = "1101", group_version: Any = "1085") -> list[Raw]:

@@ -1,4 +1,4 @@
-"""Pods that terminate when a cluster is read, and objects that finalizers keep."""
+"""Pods that are terminating when a cluster is read, and objects that finalizers keep."""
 
 from typing import Any
 

@@ -34,7 +34,7 @@ def loads(usages: dict[str, NodeUsage]) -> Loads:
 
 # --- Prometheus ---
 class FakePrometheus:
-    """Has the usage of some nodes, and answers instant queries for the names in them."""
+    """Has the usage of some nodes, and answers instant queries for the names of these nodes."""
 
     def __init__(self, known: dict[str, tuple[str, str]]) -> None:
         self.known = known

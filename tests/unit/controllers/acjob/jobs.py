@@ -1,4 +1,4 @@
-"""AscendJobs in a few words."""
+"""Short builders of AscendJobs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Controllers of AscendJobs that are killed between two writes, and the process that follows."""
+"""Controllers of AscendJobs that are killed between two writes, and the process that continues."""
 
 from scheduler.api.kinds import KINDS
 from scheduler.cluster.memory.cluster import MemoryCluster
@@ -13,7 +13,8 @@ class KilledError(Exception):
 
 
 class KilledOperator(MemoryOperator):
-    """Controllers that know what the API server has, and are killed after some writes; never if it is None."""
+    """Controllers that have the state of the API server, and are killed after a number of writes; None: they are not
+    killed."""
 
     def __init__(self, cluster: MemoryCluster, writes: int | None) -> None:
         super().__init__(cluster, lambda store: [AscendJobController(store, ("volcano",))])
@@ -36,7 +37,7 @@ class KillableControllers(Controlled):
     killed = False
 
     def kill_after(self, writes: int) -> None:
-        """Another process takes over, which is killed after some writes."""
+        """Starts another process, which is killed after a number of writes."""
         self._operator = KilledOperator(self.cluster, writes)
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""acjob-controller over a cluster in memory."""
+"""The controller acjob-controller over a cluster in memory."""
 
 import copy
 import json
@@ -60,7 +60,7 @@ class KillableWorld(KillableControllers, World):
         self.end("Running", *PODS)
 
     def lose_all_pods(self, writes: int) -> None:
-        """All Pods are deleted; the controllers are killed after some writes, and others take over."""
+        """Deletes all Pods; the controllers are killed after a number of writes, and another process continues."""
         self.kill_after(writes)
         for name in PODS:
             assert self.cluster.server.delete(POD, "default", name, force=True)
@@ -73,7 +73,7 @@ class KillableWorld(KillableControllers, World):
         assert self.groups()[GROUP]["metadata"]["annotations"]["volcano-py/restarts"] == number
 
     def recover(self) -> None:
-        """Another process takes over."""
+        """Starts another process."""
         assert self.killed
         for _ in range(5):
             self.wait(1)
@@ -236,7 +236,7 @@ RETRIES = {"fault-retry-times": "2", "fault-scheduling": "force"}
 
 
 def record(world: World, **data: Any) -> None:
-    """What the scheduler has recorded about the restarts of the job."""
+    """Writes the scheduler's record of the restarts of the job."""
     texts = {
         key.replace("_", "-"): value if isinstance(value, str) else json.dumps(value) for key, value in data.items()
     }
@@ -383,7 +383,8 @@ def test_the_pods_of_another_job_of_this_name_are_no_loss() -> None:
 
 
 FAULTS = {"fault-scheduling": "force"}
-"""Labels of a job that the scheduler restarts after faults. It has not recorded what it does, so all restarts count."""
+"""Labels of a job that the scheduler restarts after faults. The scheduler has recorded nothing, so all restarts
+count."""
 
 
 def test_a_job_fails_when_it_has_no_restarts_left() -> None:

@@ -13,7 +13,7 @@ POD_IP = "status.podIP"
 
 
 def variables(raw: dict[str, Any], index: int = 0, *, leader: bool = False) -> dict[str, str]:
-    """Name -> value, or the path of the field that it comes from, of the Pod of a role."""
+    """Maps the variables of the Pod of a role to their values, or to the paths of the fields from which they come."""
     job = decoded(raw)
     roles = roles_of(job)
     found = next(each for each in roles.roles if (each is roles.leader) == leader)

@@ -1,6 +1,6 @@
-"""Hot switches of AscendJobs: a backup Pod is created, and takes the place of the Pod that it replaces.
+"""Hot switches of AscendJobs: a backup Pod is created, and replaces a Pod.
 
-ClusterD requests the steps with annotations; the tests write these.
+ClusterD requests the steps with annotations; the tests write these annotations.
 """
 
 import json
@@ -70,7 +70,7 @@ class World(Controlled):
         return {key: found[key] for key in marks if key in found}
 
     def switching(self) -> str:
-        """ClusterD has requested a backup, and it runs. Returns its name."""
+        """Lets ClusterD request a backup, and the backup run. Returns its name."""
         self.annotate(OLD, **REQUEST)
         name = self.backup()
         self.run(name, "node-9")
@@ -304,7 +304,7 @@ def pod(name: str, annotations: dict[str, str], index: int = 1) -> Pod:
 
 
 def effects(raw: Raw, *others: Pod, old: dict[str, str] | None = None) -> list[Effect]:
-    """What the controller does first about the second worker with these annotations, and other Pods."""
+    """The first effect of the controller for the second worker with these annotations, and other Pods."""
     job: AscendJob = decoded(raw)
     roles = roles_of(job)
     named = [*others, *([pod(OLD, old)] if old is not None else [])]

@@ -1,4 +1,4 @@
-"""cronjob-controller over a cluster in memory."""
+"""The controller cronjob-controller over a cluster in memory."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.unit.controllers.clusters import Controlled
 from tests.unit.controllers.jobs import Raw, in_phase, job, owner
 
 MINUTE = 26297280
-"""2020-01-01T00:00:00Z, in minutes since the epoch."""
+"""The minutes from the epoch to 2020-01-01T00:00:00Z."""
 TASKS = [{"name": "main", "replicas": 1, "template": {"spec": {"containers": [{"name": "c"}]}}}]
 CREATED = ("Normal", "SuccessfulCreate")
 
@@ -36,7 +36,7 @@ def controlled(*manifests: Raw) -> Controlled:
 
 
 def until(cluster: Controlled, moment: str) -> None:
-    """Let time pass second by second, up to a time of 2020-01-01."""
+    """Lets time pass second by second, up to a time of 2020-01-01."""
     end = parse_timestamp(f"2020-01-01T{moment}Z")
     assert end is not None
     while cluster.cluster.now < end:
@@ -65,7 +65,7 @@ def active(cluster: Controlled) -> list[int]:
 
 
 def events(cluster: Controlled, *but: str) -> set[tuple[str, str, str]]:
-    """All Events; ``but``: those for these reasons left out."""
+    """All Events, without Events for the reasons in ``but``."""
     return {(type_, reason, text) for _, _, type_, reason, text in cluster.events() if reason not in but}
 
 

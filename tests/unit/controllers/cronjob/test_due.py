@@ -1,4 +1,4 @@
-"""Which time of a schedule is due."""
+"""The time of a schedule that is due."""
 
 from datetime import datetime
 
@@ -51,7 +51,7 @@ def test_what_came_up_after_the_floor_is_due_and_only_that_counts() -> None:
 
 
 def test_a_period_longer_than_the_floor_is_wide_still_comes_up() -> None:
-    """Reckoned from the floor it never would."""
+    """If times were computed from the floor, the schedule would never be due."""
     found = find_due(parse_cron("@every 1h"), at("09:00:10"), at("10:00:05"), at("10:00:15"))
     assert (found.at, found.next, found.many) == (at("10:00:10"), at("11:00:10"), False)
 

@@ -1,4 +1,4 @@
-"""hyperNode-controller over a cluster in memory."""
+"""The controller hyperNode-controller over a cluster in memory."""
 
 from typing import Any
 
@@ -60,7 +60,8 @@ def hyper_nodes(world: Controlled) -> dict[str, Raw]:
 
 
 def tree(world: Controlled) -> dict[str, tuple[int, str, list[str]]]:
-    """Value of the label -> tier, name of the tier, values of the members (names of Nodes on tier 1)."""
+    """Maps the value of the label to the tier, the name of the tier, and the values of the members (names of Nodes on
+    tier 1)."""
     found = hyper_nodes(world)
     values = {name: raw["metadata"]["labels"][raw["spec"]["tierName"]] for name, raw in found.items()}
     return {

@@ -1,4 +1,4 @@
-"""Whatever happens to a job and to the process that looks after it, in the end all is as spec and status say."""
+"""Whatever happens to a job and to its controller, the final state matches spec and status."""
 
 from dataclasses import dataclass
 from typing import Any

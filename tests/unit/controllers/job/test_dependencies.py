@@ -1,5 +1,5 @@
-"""The order in which tasks start: tasks whose turn has not come are not part of what the gang waits for, but their
-resources are reserved with those of the others."""
+"""The order in which tasks start: the gang does not wait for tasks whose turn has not come, but their resources are
+reserved together with the resources of the other tasks."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def waiting(*tasks: Raw, minimum: int | None = None, **spec: Any) -> World:
 
 
 def needs(world: World) -> tuple[int, dict[str, int], str | None]:
-    """What the PodGroup requires, and which tasks it says wait."""
+    """The requirements of the PodGroup, and the tasks that wait according to it."""
     group = world.group()
     annotations = group["metadata"].get("annotations") or {}
     return group["spec"].get("minMember", 0), group["spec"]["minTaskMember"], annotations.get(ORDERED_TASKS)
@@ -158,7 +158,7 @@ def malformed(world: World) -> list[str]:
 
 
 def test_nothing_is_reserved_for_a_job_whose_tasks_wait_for_each_other_because_of_a_plugin() -> None:
-    """Admission refuses it; without admission, it is stored."""
+    """Admission refuses the job; without admission, it is stored."""
     world = World()
     world.create(waits_for_master(2))
     world.wait(100)

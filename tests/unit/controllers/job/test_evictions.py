@@ -21,7 +21,7 @@ def two_tasks(policies: list[Raw] = TERMINATE_OR_RESTART, **spec: Any) -> Raw:
 
 
 def evict(world: World, name: str = "j-a-0", phase: str = "Failed", code: int = 137) -> None:
-    """Deletes a Pod, which ends before it is gone."""
+    """Deletes a Pod, which ends before its deletion is complete."""
     world.delete(POD, name)
     world.now += 3
     world.end_pod(name, phase, code)
@@ -51,7 +51,7 @@ def steps_of_an_eviction(world: World) -> list[Callable[[], None]]:
 @pytest.mark.parametrize("since", range(4))
 @pytest.mark.parametrize("pause", [0.1, 5.0])
 def test_an_eviction_counts_although_no_controllers_run_meanwhile(since: int, until: int, pause: float) -> None:
-    """They are killed after the first ``since`` steps, and others start after ``until``."""
+    """Kills the controllers after the first ``since`` steps, and starts others after ``until`` steps."""
     world = running(two_tasks())
     for number, step in enumerate(steps_of_an_eviction(world)):
         if since == number:
@@ -111,7 +111,7 @@ def test_a_preempted_job_whose_pods_exit_with_0_has_not_completed() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_pod_that_had_failed_before_its_deletion_has_failed(restarted: bool) -> None:
-    """Its container had finished, but its phase did not say so yet."""
+    """The container had finished, but the phase of the Pod did not show it yet."""
     world = running(two_tasks())
     world.lag = restarted
     finished = world.now
@@ -169,7 +169,7 @@ def test_that_an_ended_pod_is_gone_is_no_eviction_for_controllers_that_start() -
 
 
 def fail_by_garbage_collector(world: World, name: str) -> None:
-    """Its node is lost: the garbage collector of Pods marks a Pod as failed, then deletes it."""
+    """The node is lost: the garbage collector of Pods marks the Pod as failed, then deletes it."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -258,7 +258,7 @@ def uids(world: World) -> dict[str, str]:
 
 
 def lose(world: World, *, ended: str, evicted: str) -> None:
-    """Both Pods are gone when controllers start."""
+    """Both Pods are deleted when the controllers start."""
     world.lag = True
     world.delete(POD, ended)
     world.delete(POD, evicted)
@@ -268,7 +268,7 @@ def lose(world: World, *, ended: str, evicted: str) -> None:
 
 
 def test_a_partition_that_is_over_does_not_restart_because_another_one_lost_a_pod() -> None:
-    """The status says that one of the Pods that are gone had ended; the other Pod of its partition has ended, too."""
+    """The status says that one of the deleted Pods had ended; the other Pod of its partition has ended, too."""
     world = partitioned()
     for name in ("j-w-0", "j-w-1"):
         world.end_pod(name, "Succeeded")
@@ -298,7 +298,7 @@ def test_if_it_is_not_known_which_pod_was_evicted_the_partitions_of_all_that_are
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_ended_and_was_deleted_while_no_controllers_ran_counts_as_evicted(phase: str) -> None:
-    """Nothing that is left in the API says how it ended: neither the status of the job nor that of the PodGroup."""
+    """Nothing in the API says how the Pod ended: neither the status of the job nor the status of the PodGroup."""
     world = running(two_tasks())
     world.lag = True
     world.end_pod("j-a-0", phase, 1 if phase == "Failed" else 0)
@@ -311,7 +311,7 @@ def test_a_pod_that_ended_and_was_deleted_while_no_controllers_ran_counts_as_evi
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_of_two_pods_that_are_gone_only_the_one_that_had_not_ended_counts_as_evicted(phase: str) -> None:
-    """Each Pod that was evicted starts again by an action of its own, which the status counts."""
+    """A separate action, which the status counts, starts each evicted Pod again."""
     world = running(job(tasks=[task("a", 4)], policies=[{"event": "PodEvicted", "action": "RestartPod"}], minimum=1))
     world.end_pod("j-a-0", phase, 1 if phase == "Failed" else 0)
     world.wait(3)

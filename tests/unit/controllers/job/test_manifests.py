@@ -1,4 +1,4 @@
-"""Pods, claims and PodGroups as they are created, beyond what the records show."""
+"""Manifests of Pods, claims and PodGroups, in cases that the records do not cover."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The status message of a vcjob: what its PodGroup waits for, written a bounded number of times."""
+"""The status message of a vcjob: what its PodGroup waits for, written a limited number of times."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which policy an event or an exit code calls for, and what is done at once or later."""
+"""The policy that applies to an event or an exit code, and whether it acts at once or later."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""What Volcano was recorded to do with vcjobs, and what is done here: phases, names, marks and Events to the letter.
+"""The recorded behaviour of Volcano with vcjobs, compared with ours: phases, names, marks and Events are equal.
 
-Versions are those of the records where an action of Volcano's counts once; see docs/differences.md.
+Versions equal those of the records if an action of Volcano counts once; see docs/differences.md.
 """
 
 from typing import Any

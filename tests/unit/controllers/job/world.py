@@ -20,7 +20,7 @@ from scheduler.controllers.worklist import ReconcileQueue
 Raw = dict[str, Any]
 START = 1_800_000_000.0
 GRACE = 30
-"""Seconds that a Pod has to stop."""
+"""The seconds that a Pod has to stop."""
 
 
 class KilledError(Exception):
@@ -58,20 +58,20 @@ def job(name: str = "j", tasks: Sequence[Raw] = (), *, minimum: int | None = Non
 
 
 class World:
-    """``make_plugins`` as JobController takes it."""
+    """``make_plugins``: a function, as in JobController."""
 
     def __init__(self, make_plugins: Any = no_plugins) -> None:
         self.now = START
         self.events: list[tuple[str, str, str, str, str]] = []
-        """Kind, name, type, reason, message."""
+        """The kind, name, type, reason and message of each Event."""
         self.history: dict[tuple[str, str], list[str | None]] = {}
-        """Kind and name -> its phases, in order."""
+        """Maps a kind and name to its phases, in order."""
         self.writes: list[Effect] = []
         """The writes of the controller."""
         self.refuse: Any = lambda effect: ""
         """Returns why the API server refuses a write, or ""."""
         self.writes_left: float = float("inf")
-        """Writes until the process is killed."""
+        """The number of writes until the process is killed."""
         self.lag = False
         """Whether writes of others reach the controller only with ``deliver``."""
         self._make_plugins = make_plugins
@@ -162,7 +162,7 @@ class World:
 
     # --- the API server -----------------------------------------------------------------------------------------------
     def create(self, raw: Raw) -> None:
-        """As a user does; the controller does not look yet."""
+        """Creates an object as a user does; the controller does not run yet."""
         kind = next(k for k in KINDS if (k.api_version, k.name) == (raw["apiVersion"], raw["kind"]))
         assert (kind, raw["metadata"]["name"]) not in self._objects
         self._create(kind, raw)
@@ -191,7 +191,7 @@ class World:
             self._changed(kind, raw, own)
 
     def _delete(self, kind: Kind, name: str, own: bool = False) -> None:
-        """A Pod that runs on a node goes when the kubelet has stopped it."""
+        """A running Pod is deleted when the kubelet has stopped it."""
         raw = self._objects[kind, name]
         if kind is POD and raw["spec"].get("nodeName") and raw["status"]["phase"] not in ENDED_PHASES:
             if "deletionTimestamp" not in raw["metadata"]:
@@ -211,7 +211,7 @@ class World:
                 self._delete(owned_kind, owned_name)
 
     def _changed(self, kind: Kind, raw: Raw, own: bool, gone: bool = False) -> None:
-        """Notifies the controller, at once if it wrote the change itself."""
+        """Notifies the controller of a change, at once if the controller wrote it."""
         self._version += 1
         raw["metadata"]["resourceVersion"] = str(self._version)
         if not gone:
@@ -253,7 +253,7 @@ class World:
                 self.group_phase(group["metadata"]["name"], "Inqueue")
 
     def bind(self) -> None:
-        """Every Pod gets a node, and runs."""
+        """Gives every Pod a node, and lets it run."""
         for pod in self.all(POD):
             if not pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp"):
                 name = pod["metadata"]["name"]
@@ -273,7 +273,7 @@ class World:
                 self._changed(POD, raw, own=False, gone=True)
 
     def turn(self) -> None:
-        """Everybody does what there is to do, once."""
+        """Lets every component act once."""
         self.settle()
         self.admit()
         self.settle()
@@ -286,7 +286,7 @@ class World:
             self.turn()
 
     def end_pod(self, name: str, phase: str, exit_code: int = 0, finished: float | None = None) -> None:
-        """``finished``: when its container finished; now unless it is given."""
+        """``finished``: when the container of the Pod finished; by default now."""
         time = format_timestamp(self.now if finished is None else finished)
         state = {"name": "main", "state": {"terminated": {"exitCode": exit_code, "finishedAt": time}}}
         self.patch(POD, name, {"status": {"phase": phase, "containerStatuses": [state]}})
@@ -334,7 +334,7 @@ class World:
         return phase
 
     def phases(self, name: str = "j") -> list[str | None]:
-        """Those the job went through."""
+        """The phases that the job went through."""
         return self.history["Job", name]
 
     def group(self, name: str = "j") -> Raw:
@@ -347,7 +347,7 @@ class World:
         return self.history["PodGroup", f"{name}-{uid}"]
 
     def pod_versions(self) -> dict[str, tuple[str, str]]:
-        """Version and retry count that the Pods carry."""
+        """The version and the retry count in the annotations of the Pods."""
         return {
             pod["metadata"]["name"]: (
                 pod["metadata"]["annotations"]["volcano.sh/job-version"],
@@ -357,7 +357,7 @@ class World:
         }
 
     def job_events(self, name: str = "j") -> list[tuple[str, str, str]]:
-        """Type, reason and message of the Events about the job."""
+        """The type, reason and message of the Events about the job."""
         return [event[2:] for event in self.events if event[:2] == ("Job", name)]
 
     def status_writes(self) -> list[Patch]:
@@ -379,7 +379,7 @@ def _phase(raw: Raw) -> str | None:
 
 
 def _merged(old: Raw, body: Raw) -> Raw:
-    """RFC 7386."""
+    """Applies a merge patch (RFC 7386)."""
     result = dict(old)
     for key, value in body.items():
         if value is None:

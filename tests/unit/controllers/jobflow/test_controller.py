@@ -1,4 +1,4 @@
-"""jobflow-controller over a cluster in memory."""
+"""The controller jobflow-controller over a cluster in memory."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def template(name: str) -> Raw:
 
 
 def flow(policy: str = "retain", name: str = "f", uid: str = "uid-f", **steps: list[str] | Raw) -> Raw:
-    """``steps``: the targets of each, or all of it."""
+    """``steps``: the targets of each step, or the whole step."""
     flows = [{"name": step, **(rest if isinstance(rest, dict) else depends(*rest))} for step, rest in steps.items()]
     return {
         "apiVersion": "flow.volcano.sh/v1alpha1",

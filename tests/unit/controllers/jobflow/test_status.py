@@ -1,4 +1,4 @@
-"""What the status of a JobFlow says."""
+"""The status of a JobFlow."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from scheduler.controllers.jobflow.status import MAX_HISTORY, FlowStatus, make_s
 from tests.unit.controllers.jobs import Raw, job
 
 FIRST, SECOND = 1577836800.0, 1577836860.0
-"""2020-01-01T00:00:00Z, and a minute later."""
+"""The times 2020-01-01T00:00:00Z, and a minute later."""
 
 
 def jobs(**phases: str) -> list[Job]:

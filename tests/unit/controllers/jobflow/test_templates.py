@@ -1,4 +1,4 @@
-"""jobtemplate-controller over a cluster in memory."""
+"""The controller jobtemplate-controller over a cluster in memory."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""pg-controller over a cluster in memory."""
+"""The controller pg-controller over a cluster in memory."""
 
 from typing import Any
 

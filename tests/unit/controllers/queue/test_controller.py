@@ -1,4 +1,4 @@
-"""queue-controller over a cluster in memory."""
+"""The controller queue-controller over a cluster in memory."""
 
 from typing import Any
 

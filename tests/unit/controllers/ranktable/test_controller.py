@@ -1,4 +1,4 @@
-"""rank-table-controller over a cluster in memory."""
+"""The controller rank-table-controller over a cluster in memory."""
 
 import json
 from typing import Any
@@ -505,7 +505,7 @@ def test_a_refused_write_is_reported_and_not_repeated(world: World) -> None:
 
 
 BIG = 64
-"""Chips of a Pod in a table that is too large."""
+"""The number of chips of a Pod in a table that is too large."""
 
 
 def big(world: World, name: str = "train", **more: Any) -> None:

@@ -1,5 +1,5 @@
-"""Columns and rankings that follow the log: no more is computed than has changed, and the result is that of a full
-computation or sort."""
+"""Columns and rankings that follow the log: only changed rows are computed, and the result equals a full computation or
+sort."""
 
 from random import Random
 
@@ -18,7 +18,7 @@ CLASS = TaskClass(1, "default", {}, {}, PodSpec(), REQUEST, True, (0.0, 0.0))
 
 
 class ColumnBench:
-    """The number of Pods on some of six nodes, and what was computed."""
+    """The number of Pods on some of six nodes, and the rows that were computed."""
 
     def __init__(self, *rows: int) -> None:
         self.nodes = Nodes.empty(NodeFacts([Node(metadata=ObjectMeta(name=f"n{i}")) for i in range(6)]), 8)
@@ -86,7 +86,7 @@ NUMBER = 3 * MANY
 
 
 class RankingBench:
-    """Every other of some nodes; the score is the number of Pods, modulo 5."""
+    """Every second one of some nodes; the score is the number of Pods, modulo 5."""
 
     def __init__(self) -> None:
         self.nodes = Nodes.empty(NodeFacts([Node(metadata=ObjectMeta(name=f"n{i:03d}")) for i in range(2 * NUMBER)]), 8)

@@ -19,7 +19,7 @@ MINE, OTHER = task_class(1), task_class(2)
 
 
 def planned(*places: int) -> tuple[Nodes, NodePlan]:
-    """Four nodes, and a plan that has just been made."""
+    """Four nodes, and a new plan."""
     nodes = Nodes.empty(NodeFacts([Node(metadata=ObjectMeta(name=f"n{i}")) for i in range(4)]), 3)
     plan = NodePlan(nodes, MINE, None)
     assert not plan.follow(None)
@@ -100,8 +100,8 @@ def test_the_more_plans_come_true_the_longer_they_may_be() -> None:
 
 
 def scored(sequences: dict[int, list[float]], *places: int) -> tuple[Nodes, NodePlan]:
-    """Four nodes, and a plan whose places had the scores 9, 8, 7, ... ``sequences``: scores of nodes that have changed
-    since, with room for one task more than there are scores."""
+    """Four nodes, and a plan whose nodes had the scores 9, 8, 7, ... ``sequences``: scores of nodes that have changed
+    since, with room for one task more than the number of scores."""
 
     def of(rows: Collection[int], within: Rows | None) -> list[tuple[int, int, list[float]]]:
         return [(row, len(sequences[row]) + 1, sequences[row]) for row in rows if row in sequences]

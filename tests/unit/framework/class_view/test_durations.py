@@ -1,4 +1,5 @@
-"""The time of searches, filters and scores apart. A clock of its own moves only in filters and scores."""
+"""The times of searches, filters and scores are measured separately. The clock of the tests moves only in filters and
+scores."""
 
 from collections.abc import Iterable
 

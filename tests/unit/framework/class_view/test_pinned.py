@@ -1,4 +1,4 @@
-"""Classes that differ only in the node to which their Pods are pinned share what is asked about them."""
+"""Classes that differ only in the node to which their Pods are pinned share the answers of filters and scores."""
 
 from random import Random
 from typing import Any
@@ -29,8 +29,8 @@ def pinned(name: str, to: str, asks: str = "1c", **rest: Any) -> list[Raw]:
 
 
 def asking(monkeypatch: pytest.MonkeyPatch, pin: PinUse, passes: dict[str, bool]) -> tuple[Any, list[str]]:
-    """A configuration with a plugin whose filter is given by the node of the affinity, and the nodes about which it was
-    asked."""
+    """A configuration with a plugin whose filter depends on the node of the affinity, and the nodes for which the
+    filter was called."""
     asked: list[str] = []
 
     def opening(session: PluginSession) -> None:

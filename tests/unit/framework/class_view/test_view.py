@@ -346,7 +346,7 @@ def test_why_no_node_takes_a_task_is_counted_per_reason() -> None:
 
 
 def test_a_shortage_is_that_of_the_nodes_which_its_reason_counts() -> None:
-    """Node 2 has enough, but is cordoned; node 3 lacks memory only."""
+    """Node 2 has enough, but is cordoned; node 3 has too little memory only."""
     nodes = nodes_of([1, 3, 8, 8])
     nodes.idle[MEMORY_INDEX, 3] = 0
     mask = MaskFilter(np.array([True, False, False, True]), "node(s) were unschedulable")

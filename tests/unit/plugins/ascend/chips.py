@@ -43,7 +43,7 @@ def npu_node(
 def device_info(node_name: str, free: Any, *, wrapped: bool = True, **more: Any) -> Raw:
     """The device plugin's ConfigMap; ``more``: ``Unhealthy=[1]``, ``NetworkUnhealthy=[2]``, ``Recovering=[3]``.
 
-    Lists of ids become chip lists, anything else stands as it is.
+    Lists of ids become chip lists; other values are not changed.
     """
     lists = {ASCEND_910: free, **{f"{ASCEND_910}-{key}": value for key, value in more.items()}}
     devices: Any = {
@@ -72,7 +72,7 @@ def job(name: str, chips: int | str, number: int = 1, **rest: Any) -> list[Raw]:
 
 
 def chips_of(world: World) -> dict[str, tuple[str, list[int]]]:
-    """Pod -> (node, chip ids) of the bindings of the last session."""
+    """Maps each Pod to the (node, chip ids) of the bindings of the last session."""
     result = {}
     for bind in world.decisions.binds:
         listed = bind.annotations.get(ASCEND_910, "")
@@ -92,7 +92,7 @@ def ledger_of(session: Session, resource: str = ASCEND_910) -> ChipLedger:
 
 
 def refusal_of(name: str, *objects: Raw | list[Raw]) -> str:
-    """Why a job is not valid, or ""."""
+    """Returns why a job is not valid, or ""."""
     session = World(*objects).session(CONFIGURATION)
     refusal = session.job_valid(session.jobs[f"default/{name}"])
     return "" if refusal is None else refusal.message

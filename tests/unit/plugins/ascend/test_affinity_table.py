@@ -1,7 +1,8 @@
 """Node and ring are chosen as table 1 of the affinity design says, for every state of up to three nodes.
 
-The table stands here once more, as printed, and is read in the plainest way: for each capacity, group and entry, the
-first node whose left or right ring meets the entry. The plugin compiles a table of its own into arrays; both agree.
+This file contains the table as printed, and reads it in the simplest way: for each capacity, group and entry, it takes
+the first node whose left or right ring matches the entry. The plugin compiles a table of its own into arrays; both
+agree.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ TABLE = {
 }
 STATES = list(product(range(5), repeat=2))
 LEFT_FULLER = [(left, right) for left, right in STATES if left >= right]
-"""One of each two states that differ only in the order of the rings."""
+"""One state of each two states that differ only in the order of the rings."""
 CAPACITIES = (8, 7, 6, 5, 4, 3, 2, 1)
 Choice = tuple[int, list[int]] | None
 FAMILY = FAMILIES[0]

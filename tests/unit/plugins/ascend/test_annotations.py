@@ -119,7 +119,7 @@ def test_a_pod_that_takes_a_whole_node_gets_the_device_configuration() -> None:
 
 
 def test_the_device_configuration_lists_the_chips_in_ascending_order() -> None:
-    """Whatever the order in which the family chooses them."""
+    """The annotation does not depend on the order in which the family chooses the chips."""
     addresses = json.dumps({f"Ascend910-{i}": {"IP": f"10.0.0.{i}"} for i in range(16)})
     kind = {ACCELERATOR_TYPE: "module-910b-16"}
     node = npu_node("n", 16, {BASE_DEVICE_INFOS: addresses}, kind)

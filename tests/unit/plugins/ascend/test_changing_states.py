@@ -21,7 +21,7 @@ CHIPS = set(range(8))
 
 @dataclass
 class State:
-    """One node."""
+    """The state of one node."""
 
     name: str
     held: set[int] = field(default_factory=set)
@@ -94,7 +94,7 @@ def test_only_healthy_chips_of_healthy_nodes_are_assigned(seed: int, copied: boo
     states = [State(f"n{i}") for i in range(3)]
     world = World()
     jobs: dict[str, tuple[bool, bool]] = {}
-    """Name -> whether it has several Pods, and whether it avoids sub-healthy nodes."""
+    """Maps the name of a job to whether it has several Pods, and whether it avoids sub-healthy nodes."""
     for time in range(1, 6):
         for state in states:
             state.change(random)

@@ -26,7 +26,7 @@ def condition(cluster: Cluster) -> Raw:
 
 
 def events(cluster: Cluster) -> dict[str, tuple[str, int]]:
-    """Kind of the object -> message and number of its Events about devices."""
+    """Maps the kind of an object to the message and number of its Events about devices."""
     return {
         raw["involvedObject"]["kind"]: (raw["message"], raw["count"])
         for raw in cluster.simulation.cluster.objects()

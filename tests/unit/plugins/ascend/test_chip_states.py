@@ -20,7 +20,7 @@ RING = {"ring-controller.atlas": "ascend-310P"}
 
 
 def shown(tmp_path: Path, objects: list[Any], *command: str) -> dict[str, list[tuple[str, list[str]]]]:
-    """Node -> (state, Pods) of each chip, as JSON shows them."""
+    """Maps each node to the (state, Pods) of each chip, as in JSON."""
     document = json.loads(printed(tmp_path, objects, *command, "-o", "json"))
     return {each["node"]: [(chip["state"], chip["pods"]) for chip in each["chips"]] for each in document["nodes"]}
 

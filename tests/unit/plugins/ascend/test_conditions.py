@@ -8,7 +8,7 @@ from tests.unit.plugins.ascend.chips import CONFIGURATION, device_info, job, nam
 
 
 def condition(world: World, name: str = "j") -> tuple[str, str]:
-    """Reason and message of the PodGroup's condition Unschedulable."""
+    """The reason and message of the PodGroup's condition Unschedulable."""
     (update,) = [update for update in world.decisions.pod_groups if update.name == name]
     (found,) = [c for c in update.conditions if c.type == "Unschedulable"]
     return found.reason, found.message

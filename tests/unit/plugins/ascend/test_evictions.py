@@ -18,7 +18,7 @@ CLASSES = [
     for name, value in (("high", 1000), ("low", 1))
 ]
 ACTIONS = {"preempt": "default", "gangpreempt": "default", "reclaim": "other", "gangreclaim": "other"}
-"""Action -> the queue of the Pods that it evicts."""
+"""Maps an action to the queue of the Pods that it evicts."""
 
 
 def tiers(action: str) -> Configuration:
@@ -35,7 +35,7 @@ def evicted(
     traits: Mapping[str, str] | None = None,
 ) -> set[int]:
     """The chips of the Pods that are evicted for a Pod of ``chips`` chips. A Pod holds each list of chips on a node of
-    ``size``. ``traits``: those of the family of all Pods."""
+    ``size``. ``traits``: the traits of the family of all Pods."""
     labels = dict(traits or {})
     selector = {ACCELERATOR_TYPE: labels.pop(ACCELERATOR_TYPE)} if ACCELERATOR_TYPE in labels else {}
     policy = {SCHEDULE_POLICY: labels.pop(SCHEDULE_POLICY)} if SCHEDULE_POLICY in labels else {}

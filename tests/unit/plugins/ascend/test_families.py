@@ -1,4 +1,4 @@
-"""What each family chooses: worked examples, and what holds for every mask of free chips."""
+"""The choices of each family: worked examples, and properties for every mask of free chips."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -173,7 +173,7 @@ FITS: Final[Mapping[str, Callable[[ChipFamily, int, int, bool], bool]]] = {
     "npu_mesh_x8": _mesh,
     "npu_mesh_x16": _mesh,
 }
-"""Family -> whether a request fits; of the other families, whether there are enough chips."""
+"""Maps a family to whether a request fits; for other families, a request fits if enough chips are free."""
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

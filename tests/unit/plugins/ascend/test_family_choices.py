@@ -1,4 +1,5 @@
-"""A job that does not say what chooses the family of the cluster's nodes gets to know what it should say."""
+"""If a job does not choose the family of the cluster's nodes, its reason names the field that would choose the
+family."""
 
 import pytest
 import yaml
@@ -18,12 +19,12 @@ SELECTOR = "nodeSelector accelerator-type: module-910b-8"
 
 
 def waits(*objects: Raw | list[Raw]) -> str:
-    """Why the first Pod of job ``train`` waits."""
+    """The reason why the first Pod of job ``train`` waits."""
     return World(*objects).run(CONFIGURATION).message_of("train-0")
 
 
 def advised(*objects: Raw | list[Raw]) -> list[str]:
-    """What explain suggests for PodGroup ``train``; each suggestion is verified by a trial."""
+    """The suggestions of explain for PodGroup ``train``; a trial verifies each suggestion."""
     return changes("train", *objects, conf=DEFAULT)
 
 

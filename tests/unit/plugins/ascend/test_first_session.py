@@ -1,4 +1,4 @@
-"""What the first session of a process costs besides its decisions."""
+"""The costs of the first session of a process, besides its decisions."""
 
 import subprocess
 import sys
@@ -17,6 +17,6 @@ print(*sorted(name for name in set(sys.modules) - before if name.startswith("num
 
 
 def test_the_first_session_imports_no_part_of_numpy() -> None:
-    """``np.unique`` without options imports masked arrays, which take 15 ms and 3 MiB."""
+    """The function ``np.unique`` without options imports masked arrays, which takes 15 ms and 3 MiB."""
     ran = subprocess.run([sys.executable, "-c", _SESSION], check=True, capture_output=True, text=True)
     assert ran.stdout.split() == []

@@ -66,7 +66,7 @@ class Node:
 
     @property
     def warned(self) -> dict[str, str]:
-        """Pod -> the messages of its Warnings."""
+        """Maps each Pod to the messages of its Warnings."""
         messages: dict[str, str] = {}
         for problem in self._opened().malformed:
             if problem.reason == EVENT_DEVICES_DISAGREE:

@@ -1,4 +1,4 @@
-"""Whatever a source of the state of one node contains: a Warning names the object and the field, and the other nodes
+"""Whatever a source of the state of one node contains, a Warning names the object and the field, and the other nodes
 are used."""
 
 import json

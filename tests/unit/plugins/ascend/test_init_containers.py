@@ -1,4 +1,4 @@
-"""Chips of init containers and sidecars. The device plugin serves them only if they ask for all chips of their node."""
+"""Chips of init containers and sidecars. The device plugin serves them only if they request all chips of their node."""
 
 import pytest
 
@@ -126,7 +126,7 @@ def test_a_pod_with_chips_in_an_init_container_only_is_no_launcher() -> None:
 
 @pytest.mark.parametrize(("alone", "sidecar"), [(False, False), (True, False), (True, True)])
 def test_a_pod_with_one_chip_less_requests_one_less_at_once(alone: bool, sidecar: bool) -> None:
-    """As ``explain`` tries it."""
+    """The change is made as by ``explain``."""
     pod = with_init(npu_pod("p", 8), ASCEND_910, 8, alone=alone, sidecar=sidecar)
     pod["metadata"]["annotations"] = {ASCEND_910: names(range(8))}
     less = _without_chip(ChipResource(ASCEND_910), 3, pod)

@@ -34,7 +34,7 @@ class Reading(NamedTuple):
 
 
 def read(world: World) -> Reading:
-    """Returns what the plugin reads of the only node when a session opens."""
+    """Returns the chips that the plugin reads for the only node when a session opens."""
     session = world.session(CONFIGURATION)
     ledger = ledger_of(session)
     problems = [f"{m.kind} {m.name} {m.field}: {m.problem}" for m in session.malformed]
@@ -204,7 +204,7 @@ def test_where_the_node_names_its_chips_all_that_no_pod_holds_are_free() -> None
 
 
 def test_the_list_of_a_device_plugin_that_annotates_its_node_counts() -> None:
-    """As until 2021: it publishes no ConfigMap."""
+    """The device plugin is one of those before 2021: it publishes no ConfigMap."""
     assert free_on(World(npu_node("n", annotations={BASE_DEVICE_INFOS: NAMED, ASCEND_910: names([4, 5])}))) == [4, 5]
 
 

@@ -154,7 +154,7 @@ SIZES = (1, 1, 1, 2, 2, 2, 4, 4, 8)
 
 
 class ChipsAreConserved(statements.Statements):
-    """Random statements on three nodes."""
+    """Makes random statements on three nodes."""
 
     @initialize(chips=st.lists(st.integers(0, 7), unique=True), lost=st.sets(st.integers(0, 7)))
     def open(self, chips: list[int], lost: set[int]) -> None:

@@ -1,4 +1,4 @@
-"""Jobs of several families in one cluster: each gets chips as its family says, and no chip is held twice."""
+"""Jobs of several families in one cluster: each gets chips by the rules of its family, and no chip is held twice."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ KINDS: Final = {
     "module_910b_x16": ("module-910b-16", 16),
     "a3_x16": ("module-a3-16", 16),
 }
-"""Family -> ``accelerator-type`` and number of chips of its nodes."""
+"""Maps a family to the ``accelerator-type`` and number of chips of its nodes."""
 
 
 def server(name: str, family: str) -> Raw:
@@ -35,7 +35,7 @@ def gang(name: str, family: str, chips: int, pods: int) -> list[Raw]:
 
 
 def held(world: World) -> dict[str, list[str]]:
-    """Node -> the chips that bound Pods hold there."""
+    """Maps each node to the chips that bound Pods hold there."""
     chips: dict[str, list[str]] = {}
     for bind in world.decisions.binds:
         chips.setdefault(bind.node, []).extend(bind.annotations[ASCEND_910].split(","))

@@ -1,4 +1,4 @@
-"""Chips with a network fault: not for jobs of several NPU Pods, in the families whose chips exchange data."""
+"""Chips with a network fault: in families whose chips exchange data, jobs of several NPU Pods do not get them."""
 
 import json
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ FAMILIES: list[tuple[str, int, Mapping[str, str], int, bool]] = [
 
 
 def placed(resource: str, size: int, traits: Mapping[str, str], request: int, pods: int, **annotations: str) -> int:
-    """Number of Pods of a job that get a node, of two nodes of which one has a chip with a network fault."""
+    """The number of Pods of a job that get a node, out of two nodes of which one has a chip with a network fault."""
     labels = dict(traits)
     selector = {ACCELERATOR_TYPE: labels.pop(ACCELERATOR_TYPE)} if ACCELERATOR_TYPE in labels else {}
     policy = {SCHEDULE_POLICY: labels.pop(SCHEDULE_POLICY)} if SCHEDULE_POLICY in labels else {}

@@ -1,4 +1,4 @@
-"""prefer-previous-node: a Pod that replaces another of its job goes where that one was."""
+"""The option prefer-previous-node: a Pod that replaces another Pod of its job returns to the node of that Pod."""
 
 import pytest
 from msgspec.structs import replace

@@ -14,7 +14,7 @@ NODES = [npu_node(f"n{i}") for i in range(12)]
 
 
 def ranks(*pods: Raw | list[Raw]) -> dict[str, str | None]:
-    """Pod -> the rank that is written with its binding."""
+    """Maps each Pod to the rank that is written with its binding."""
     world = World(*NODES, group("j", minimum=1), *pods).run(CONFIGURATION)
     return {bind.task.name: bind.annotations.get(HCCL_RANK_INDEX) for bind in world.decisions.binds}
 

@@ -1,5 +1,5 @@
-"""Sub-healthy nodes: a chip or a switch has a fault with which jobs may go on running. They are used last among equal
-nodes, and not at all by jobs whose ``subHealthyStrategy`` does not ignore such faults."""
+"""Sub-healthy nodes: a chip or a switch has a fault with which jobs may continue. These nodes are used last among equal
+nodes. Jobs whose ``subHealthyStrategy`` does not ignore such faults do not use them."""
 
 import json
 from typing import Any

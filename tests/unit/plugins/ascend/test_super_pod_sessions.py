@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 def places(world: World, name: str, ask: Ask) -> dict[int, Place]:
-    """Rank -> place of the Pods that have nodes."""
+    """Maps each rank to the place of its Pod, for Pods that have nodes."""
     found: dict[int, Place] = {}
     for i in range(ask.pods):
         raw = world.get("Pod", f"{name}-{i}")
@@ -66,7 +66,8 @@ def places(world: World, name: str, ask: Ask) -> dict[int, Place]:
 
 
 def check(ask: Ask, found: Mapping[int, Place]) -> None:
-    """Pods with one number are in one super pod and no more than a block; in hard jobs they are the block."""
+    """Asserts that Pods with the same number are in one super pod and not more than a block; in hard jobs they are the
+    block."""
     by_number: dict[int, set[str]] = {}
     for rank, place in found.items():
         by_number.setdefault(place.number, set()).add(place.super_pod)
@@ -115,7 +116,7 @@ def test_blocks_stay_together_also_when_elastic_jobs_interleave_and_pods_are_los
 
 
 def replaced(world: World, name: str, ask: Ask, lost: int) -> list[Raw]:
-    """The job as it is, with a new Pod for one of its Pods. The new one has the rank of the lost one."""
+    """The job with a new Pod in place of one of its Pods. The new Pod has the rank of the lost Pod."""
     pods = [world.get("Pod", f"{name}-{i}") for i in range(ask.pods)]
     rank = int(pods[lost]["metadata"]["annotations"][HCCL_RANK_INDEX])
     pods[lost] = member(name, lost, rank)
@@ -123,7 +124,7 @@ def replaced(world: World, name: str, ask: Ask, lost: int) -> list[Raw]:
 
 
 def test_a_node_that_another_job_took_meanwhile_does_not_shift_the_pods_of_an_elastic_job() -> None:
-    """Two elastic jobs are placed Pod by Pod in turn. Both chose nodes in the same super pods."""
+    """Two elastic jobs are placed Pod by Pod in turn. Both jobs chose nodes in the same super pods."""
     asks = {"a": Ask(2, 2, 1), "b": Ask(2, 2, 1)}
     world = World(cluster(3, 3), *(manifests(name, ask) for name, ask in asks.items())).run(CONFIGURATION, 3)
     for name, ask in asks.items():
@@ -144,7 +145,7 @@ def test_a_replacement_in_another_super_pod_gets_a_number_of_its_own() -> None:
 
 
 def test_a_lost_pod_that_is_not_created_again_yet_does_not_shift_the_blocks_of_the_others() -> None:
-    """Ranks 1, 2 and 5 are lost; only the Pod of 2 is back. Its block is that of rank 3."""
+    """The Pods of ranks 1, 2 and 5 are lost; only the Pod of rank 2 exists again. Its block is the block of rank 3."""
     ask = Ask(3, 2, 1)
     world = World(cluster(2, 2, 2), manifests("j", ask)).run(CONFIGURATION, 4, kubelet=True)
     before = places(world, "j", ask)

@@ -1,4 +1,4 @@
-"""Jobs in super pods: the choice of nodes for the whole job, and what a Pod gets by its rank."""
+"""Jobs in super pods: the choice of nodes for the whole job, and the node and annotations of a Pod by its rank."""
 
 from typing import Any
 
@@ -104,7 +104,7 @@ def job(
 
 
 def bound(world: World) -> dict[str, tuple[str, str | None, str | None]]:
-    """Pod -> super pod of its node, super-pod-id and super-pod-rank."""
+    """Maps each Pod to the super pod of its node, super-pod-id and super-pod-rank."""
     return {
         bind.task.name: (
             bind.node.partition("-")[0],

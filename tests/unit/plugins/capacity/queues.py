@@ -17,7 +17,7 @@ def waits(name: str, queue: str, asks: str, **rest: Any) -> list[Raw]:
 
 
 def pipelined_tasks(world: World) -> dict[str, str]:
-    """Pod -> node that the last session pipelined it to."""
+    """Maps each Pod to the node to which the last session pipelined it."""
     assert world.outcome is not None
     session = world.outcome.session
     return {

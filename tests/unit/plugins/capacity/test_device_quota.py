@@ -1,4 +1,4 @@
-"""capacity: limits of devices, and of their capacity, that a queue may claim."""
+"""The plugin capacity: limits of devices, and of their capacity, that a queue may claim."""
 
 import pytest
 

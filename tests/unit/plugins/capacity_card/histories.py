@@ -27,7 +27,7 @@ class History(World):
         super().__init__(*objects)
         self.cluster.cache.set_signing_key(KEY)
         self.admitted: dict[str, tuple[str, str]] = {}
-        """uid of a bound Pod -> the queue of its PodGroup at binding, and the product label of its node."""
+        """Maps the uid of a bound Pod to the queue of its PodGroup at binding, and to the product label of its node."""
 
     def cycle(self, configuration: Configuration = CONFIGURATION) -> dict[str, str]:
         """Runs one session and its bindings; returns bound Pod -> node."""
@@ -97,7 +97,7 @@ class History(World):
         ]
 
     def held(self) -> Counter[tuple[str, str]]:
-        """(admitting queue, card or ``cpu``) -> amount that Pods hold, including terminating ones."""
+        """Maps (admitting queue, card or ``cpu``) to the amount that Pods hold, including terminating Pods."""
         result: Counter[tuple[str, str]] = Counter()
         for raw in self.on_nodes():
             queue, card = self.admitted[raw["metadata"]["uid"]]

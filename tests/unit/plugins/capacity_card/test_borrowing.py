@@ -1,4 +1,4 @@
-"""Queues that borrow the idle card quota of others, and give it back."""
+"""Queues that borrow idle card quota of other queues, and give it back."""
 
 import random
 from collections import Counter
@@ -33,7 +33,7 @@ NODES = [gpu_node("a", H200, 4), gpu_node("b", H200, 4)]
 
 
 def world(a: dict[str, int], b: dict[str, int], *more: Raw | list[Raw], **spec: Any) -> World:
-    """Two queues with these quotas on a cluster of eight cards; ``spec``: of the queue ``a``."""
+    """Two queues with these quotas on a cluster of eight cards; ``spec``: the spec of the queue ``a``."""
     return World(NODES, quota_queue("a", a, **spec), quota_queue("b", b), *more)
 
 
@@ -49,7 +49,7 @@ def create(found: World, objects: list[Raw]) -> None:
 
 
 def in_use(found: World) -> Counter[str]:
-    """Number of Pods on nodes by job."""
+    """The number of Pods on nodes by job."""
     pods = [pod for pod in found.cluster.server.of(POD) if pod["spec"].get("nodeName")]
     return Counter(pod["metadata"]["name"].rpartition("-")[0] for pod in pods)
 

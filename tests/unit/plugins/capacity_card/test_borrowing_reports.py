@@ -1,4 +1,4 @@
-"""What is shown about borrowing: figures per queue and card, and why a job waits."""
+"""Reports about borrowing: figures per queue and card, and why a job waits."""
 
 import json
 from typing import Any
@@ -58,7 +58,7 @@ def holding(name: str, queue: str, number: int) -> list[Raw]:
 
 
 def lent(*more: Any) -> list[Any]:
-    """Eight cards; queue ``a`` (quota 4) uses six, queue ``b`` (quota 4) none, and queue ``c`` (quota 0) one."""
+    """Eight cards: queue ``a`` (quota 4) uses six, queue ``b`` (quota 4) none, and queue ``c`` (quota 0) one."""
     quotas = [quota_queue("a", {H200: 4}), quota_queue("b", {H200: 4}), quota_queue("c", {H200: 0})]
     return [gpu_node("n", H200, 8), *quotas, *holding("big", "a", 6), *holding("small", "c", 1), *more]
 

@@ -45,7 +45,7 @@ def one_card_in_use(*more: Raw | list[Raw]) -> History:
 
 
 def bind_another(history: History) -> dict[str, str]:
-    """Creates a second Pod for the queue; returns what two sessions bind."""
+    """Creates a second Pod for the queue; returns the bindings of two sessions."""
     history.create(gang("new", "q", 1))
     return history.cycle() | history.cycle()
 

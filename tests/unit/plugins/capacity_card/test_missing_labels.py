@@ -1,4 +1,5 @@
-"""While nodes do not say which cards they have, these stay charged and no Pod gets them, whatever other nodes say."""
+"""While nodes do not say which cards they have, their cards stay charged and no Pod gets them, whatever other nodes
+say."""
 
 from collections.abc import Callable
 from typing import Any
@@ -89,7 +90,7 @@ LOSSES = [
 ]
 
 UNNAMED = LOSSES[2:]
-"""Then nothing but the name that the Pod gives says which cards it holds."""
+"""Then only the name that the Pod gives identifies its cards."""
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "and a restart"])

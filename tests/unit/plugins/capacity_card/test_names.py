@@ -1,4 +1,5 @@
-"""How Pods name cards: the second spelling of the annotation, choices of different kinds, cards that no node has."""
+"""The ways in which Pods name cards: the second spelling of the annotation, choices of different kinds, cards that no
+node has."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a queue has of each card: in its status and in metrics."""
+"""The amounts of each card of a queue, in its status and in metrics."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def world(*more: Raw | list[Raw], quota: dict[str, int]) -> World:
 
 
 def update(found: World, name: str = "q") -> QueueAllocated | None:
-    """What the last session writes to the status of a queue."""
+    """The amounts that the last session writes to the status of a queue."""
     return next((each for each in found.decisions.queues if each.name == name), None)
 
 
@@ -105,7 +105,7 @@ def test_an_explanation_of_the_published_queue_fits_80_columns(monkeypatch: pyte
 
 
 def test_cpu_that_the_queue_does_not_limit_is_not_shown_as_more_than_its_capability() -> None:
-    """With ``cardUnlimitedCpuMemory``, as in the published design."""
+    """The test uses ``cardUnlimitedCpuMemory``, as in the published design."""
     raws: list[Raw | list[Raw]] = [
         group("plain", "q", 1),
         pod("plain-0", "1c+1Gi", "plain"),

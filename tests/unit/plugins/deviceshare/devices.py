@@ -166,13 +166,13 @@ def jobs(*pods: Raw, minimum: int = 1, name: str = "job", **rest: Any) -> list[R
 
 
 def vgpu_pods(number: int, *asked: int | None, name: str = "p", **rest: Any) -> list[Raw]:
-    """``number`` Pods with one container that requests (number, memory, cores) of vGPUs."""
+    """Builds ``number`` Pods with one container that requests (number, memory, cores) of vGPUs."""
     return [limited(f"{name}-{i}", slice_of(*asked), **rest) for i in range(number)]  # type: ignore[arg-type]
 
 
 # --- outcomes ---
 def given(world: World, key: str) -> dict[str, str]:
-    """Pod -> an annotation of the bindings of the last session."""
+    """Maps each Pod to an annotation of the bindings of the last session."""
     return {bind.task.name: bind.annotations[key] for bind in world.decisions.binds if key in bind.annotations}
 
 

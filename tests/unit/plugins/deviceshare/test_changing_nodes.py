@@ -96,7 +96,7 @@ def change(random: Random, step: int) -> Raw | list[Raw]:
 
 
 def comparable(found: FamilyNodes) -> list[object]:
-    """The nodes, with what makes their kinds in place of the numbers of these."""
+    """The nodes, with a description of their kinds instead of the numbers of these kinds."""
     kinds = [None if number < 0 else inventory._kind(found.kinds[number]) for number in found.kind.tolist()]
     return [found.states, found.has_devices.tolist(), found.in_use, found.problems, kinds]
 
@@ -120,7 +120,7 @@ def test_any_sequence_of_changes_leads_to_the_states_of_a_first_session(random: 
 @settings(max_examples=examples(40), deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_columns_of_a_claim_by_kinds_are_those_by_nodes(random: Random) -> None:
-    """Also of a claim that is first asked about after the session has placed Pods."""
+    """The rule also applies to a claim that is first evaluated after the session has placed Pods."""
     world = World(*(vgpu_node(name) for name in "abc"))
     for step in range(6):
         feed(world.cluster.cache, change(random, step))

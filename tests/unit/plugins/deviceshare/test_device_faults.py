@@ -40,7 +40,7 @@ def condition(world: World) -> str:
 
 
 def events(world: World) -> dict[str, str]:
-    """Kind -> message of the Events about devices of the last session."""
+    """Maps a kind to the message of the Events about devices of the last session."""
     return {
         event.about.kind: event.message for event in world.decisions.events if event.reason == EVENT_DEVICE_UNHEALTHY
     }

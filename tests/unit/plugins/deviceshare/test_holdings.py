@@ -1,4 +1,4 @@
-"""Forged annotations neither reserve parts of cards nor release any."""
+"""Forged annotations neither reserve nor release parts of cards."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def warned(world: World, plan: Configuration = VGPU) -> list[str]:
 
 
 def used(world: World, plan: Configuration = VGPU) -> list[tuple[int, int]]:
-    """(memory, cores) in use on each card."""
+    """The (memory, cores) in use on each card."""
     return [(card.used_memory, card.used_cores) for card in cards(world, plan)]
 
 

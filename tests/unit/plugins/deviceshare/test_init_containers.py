@@ -1,5 +1,5 @@
-"""Devices of init containers and sidecars: chosen, written in the order in which the kubelet allocates them, and
-counted with the most that is used at once; or refused, where the device plugin does not serve init containers."""
+"""Devices of init containers and sidecars are chosen, written in the order in which the kubelet allocates them, and
+counted with the most that is used at once; or they are refused if the device plugin does not serve init containers."""
 
 import json
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ INIT, SIDECAR, APP = ContainerKind.INIT, ContainerKind.SIDECAR, ContainerKind.AP
 
 
 def used(world: World, plan: Configuration = ANY_PLUGIN) -> list[tuple[int, int, int]]:
-    """(containers, memory, cores) in use on each card."""
+    """The (containers, memory, cores) in use on each card."""
     (ledger,) = next(p for p in world.session(plan).plugins if isinstance(p, DeviceShare)).ledgers
     return [(card.used, card.used_memory, card.used_cores) for card in ledger.cards(0, later=False)]
 
@@ -93,7 +93,7 @@ def test_vgpus_are_listed_in_the_order_in_which_the_kubelet_allocates_them() -> 
 
 
 def test_init_containers_without_vgpus_change_nothing() -> None:
-    """As Volcano lists them: containers without vGPUs are left out."""
+    """The entries are those of Volcano: containers without vGPUs are left out."""
     pod = limited("p", {}, slice_of(1, 8000, 20), {}, slice_of(1, 1000, 10), init=[{}, Sidecar({})])
     assert vgpus(World(vgpu_node("n"), jobs(pod)).run(VGPU)) == {"p": "n-1,NVIDIA,8000,20:;n-1,NVIDIA,1000,10:"}
 
@@ -154,7 +154,7 @@ def test_more_containers_with_vgpus_than_the_device_plugin_looks_up_are_refused_
 
 
 def test_a_pod_that_was_annotated_without_its_init_containers_holds_what_is_listed() -> None:
-    """As by Volcano: the entries are those of the other containers."""
+    """The entries are those of Volcano, for the containers that are no init containers."""
     ids = "n-0,NVIDIA,3000,30:;n-1,NVIDIA,4000,40:"
     containers = slice_of(1, 3000, 30), slice_of(1, 4000, 40)
     old = limited("old", *containers, init=[slice_of(1, 1000, 10)], on="n", annotations={VGPU_IDS: ids})
@@ -254,7 +254,7 @@ def test_a_job_of_which_enough_pods_are_served_is_admitted() -> None:
 def test_a_pod_with_very_many_containers_with_cards_is_refused(
     node: Raw, asked: dict[str, int | str], plan: Configuration, message: str
 ) -> None:
-    """What it costs to place a Pod has a limit."""
+    """The cost of placing a Pod has a limit."""
     pod = limited("p", asked, init=[asked] * 64)
     for resources in (c["resources"] for c in pod["spec"]["initContainers"]):
         resources.pop("requests")

@@ -42,7 +42,7 @@ class Setting(statements.Setting):
         return [(ledger.cards(row, later=False), ledger.cards(row, later=True)) for row in ledger.node_states]
 
     def free(self, row: int = 0, *, later: bool = False) -> list[int]:
-        """Free memory per card."""
+        """The free memory per card."""
         return [card.free_memory for card in self.ledger.cards(row, later=later)]
 
 
@@ -113,7 +113,7 @@ def test_evicting_a_pod_without_known_cards_can_be_undone() -> None:
 
 
 def test_pipelined_cards_are_not_allocated_even_if_they_are_free() -> None:
-    """7000 of the second card are pipelined, 6000 of them are free; 3000 remain."""
+    """Of the second card, 7000 are pipelined, and 6000 of them are free; 3000 remain."""
     given = setting(
         asking("a", 1, 7000, 10),
         asking("b", 1, 4000, 10),
@@ -139,12 +139,12 @@ def test_a_node_without_devices_takes_no_task() -> None:
 NPU = NpuModel("A", "h/A", "h/A-memory", 100, 90, ())
 ASKED = ((1, 3000, 30), (1, 3000, 0), (2, 2000, 20), (1, 6000, 100), (2, 5000, 50), (1, 1000, 10), (1, 9000, 90))
 WITH_INIT_CONTAINER = ((1, 7000, 20), (2, 1000, 40), (1, 9000, 10))
-"""What the init containers of the first jobs request."""
+"""The requests of the init containers of the first jobs."""
 ANY_PLUGIN = sharing(VGPUEnable=True, VGPUInitContainersEnable=True)
 
 
 class CardsAreConserved(statements.Statements):
-    """Random statements on two nodes."""
+    """Makes random statements on two nodes."""
 
     @initialize(held=st.lists(st.tuples(st.integers(0, 1), st.sampled_from([1000, 2000])), max_size=4))
     def open(self, held: list[tuple[int, int]]) -> None:

@@ -27,7 +27,8 @@ def bound(world: World) -> Counter[str]:
 
 
 def test_the_share_of_a_branch_is_the_smallest_weighted_share_of_its_queues() -> None:
-    """Recorded on a cluster with Volcano: the share of the branch is that of both queues scaled down to the smaller."""
+    """The outcome was recorded on a cluster with Volcano: the share of the branch is that of both queues scaled down to
+    the smaller one."""
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/3")
     jobs = job("s", "sci", 16, "1c"), job("d", "dev", 16, "1c"), job("p", "prod", 16, "1c")
     world = World(node("n1", "15c"), *queues, *jobs).run(PLAN)
@@ -42,7 +43,7 @@ def test_a_sibling_gets_what_a_saturated_queue_cannot_use() -> None:
 
 
 def test_different_dominant_resources_do_not_count_against_siblings() -> None:
-    """From the publication: a child that holds all memory does not starve its sibling of cpu."""
+    """The example is from the publication: a child that holds all memory does not starve its sibling of cpu."""
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/1")
     jobs = job("s", "sci", 10, "1c"), job("d", "dev", 10, "1c"), job("p", "prod", 10, "1Gi")
     world = World(node("n1", "10c+10Gi"), queues, *jobs).run(PLAN)
@@ -72,14 +73,15 @@ def test_a_path_with_too_many_levels_is_reported_and_ignored() -> None:
 
 
 def test_a_queue_without_jobs_is_ordered_too() -> None:
-    """It comes after queues that can use more."""
+    """The queue comes after queues that can use more."""
     world = World(node("n1", "16c"), at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), job("s", "sci", 1, "1c"))
     session = world.session(PLAN)
     assert sorted(session.queues.values(), key=session.queue_key)[0].name == "sci"
 
 
 def test_reclaim_evicts_from_the_branch_that_keeps_the_larger_share() -> None:
-    """Recorded on a cluster with Volcano: the last Pod, after which shares are equal, is not evicted."""
+    """The outcome was recorded on a cluster with Volcano: the last Pod, after which shares are equal, is not
+    evicted."""
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/1"), at("root/eng/prod", "1/1/1")
     running = job("d", "dev", 4, "1c", on="n1"), job("p", "prod", 4, "1c", on="n1")
     waiting = job("s", "sci", 8, "1c")
@@ -91,7 +93,7 @@ def test_reclaim_evicts_from_the_branch_that_keeps_the_larger_share() -> None:
 
 
 def test_at_equal_shares_age_and_name_decide_for_paths_of_any_length() -> None:
-    """Recorded on a cluster with Volcano."""
+    """The outcome was recorded on a cluster with Volcano."""
     queues = at("root/sci", "1/1"), at("root/eng/dev", "1/1/2"), at("root/eng/prod", "1/1/8")
     jobs = job("s", "sci", 10, "1c"), job("d", "dev", 10, "1c"), job("p", "prod", 10, "1c")
     assert bound(World(node("n1", "4c"), node("n2", "4c"), queues, *jobs).run(PLAN)) == {"s": 2, "d": 2, "p": 4}

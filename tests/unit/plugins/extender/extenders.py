@@ -18,8 +18,8 @@ Answer = Callable[[Any], Any] | Mapping[str, Any] | ExternalReply
 
 
 class FakeExtender:
-    """``answers``: verb -> answer, a dictionary or a function of the request; all other verbs are answered with
-    ``{}``."""
+    """``answers``: maps a verb to its answer, a dictionary or a function of the request; all other verbs are answered
+    with ``{}``."""
 
     def __init__(self, **answers: Answer) -> None:
         self.answers = answers

@@ -1,4 +1,4 @@
-"""extender: calls another program, as rarely as possible, and tolerates its failures."""
+"""The plugin extender calls another program, as rarely as possible, and tolerates its failures."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Scores of nodes and HyperNodes: tasks with a topology stay close together, others are packed."""
+"""Scores of nodes and HyperNodes: tasks with a topology stay close together, other tasks are packed."""
 
 from typing import Any
 

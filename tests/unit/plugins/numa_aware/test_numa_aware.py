@@ -15,7 +15,7 @@ CONF = configuration(["gang"], ["numa-aware"])
 def numa(
     name: str, policy: str = "single-numa-node", free: str = "0-7", cpu_policy: str = "static", **more: Any
 ) -> Raw:
-    """Two NUMA nodes with four cpus each: 0-3 and 4-7, two per core."""
+    """Two NUMA nodes with four cpus each: 0-3 and 4-7, two cpus per core."""
     detail = {str(cpu): {"numa": cpu // 4, "socket": cpu // 4, "core": cpu % 4 // 2} for cpu in range(8)}
     spec = {
         "policies": {"CPUManagerPolicy": cpu_policy, "TopologyManagerPolicy": policy},

@@ -1,4 +1,4 @@
-"""rescheduling: periodic evictions from busy nodes, at most what idle nodes can take."""
+"""The plugin rescheduling: periodic evictions from busy nodes, at most as many as idle nodes can take."""
 
 from typing import Any
 

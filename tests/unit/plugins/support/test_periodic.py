@@ -1,4 +1,4 @@
-"""Work that plugins do periodically."""
+"""Periodic work of plugins."""
 
 import pytest
 

@@ -62,7 +62,7 @@ def test_terminating_pods_count_unless_they_are_excluded() -> None:
 
 
 def test_a_class_subset_avoids_computing_weights_and_changes_no_count() -> None:
-    """Pods of two applications; some are placed before the session, some before and some after counting began."""
+    """Pods of two applications; some are placed before the session, others before and after counting began."""
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"}}
     service["spec"] = {"selector": {"app": "x"}}
     apps = [pod(f"p-{i}", "1c", "g", labels={"app": "xy"[i % 2]}) for i in range(4)]

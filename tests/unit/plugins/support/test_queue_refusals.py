@@ -1,4 +1,4 @@
-"""Refusals of queue plugins name what was asked, used, the limit, and where."""
+"""Refusals of queue plugins contain the requested amount, the used amount, the limit, and where."""
 
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import Dimensions

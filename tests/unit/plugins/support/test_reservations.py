@@ -1,4 +1,4 @@
-"""Which jobs reserve their minResources."""
+"""The jobs that reserve their minResources."""
 
 import pytest
 

@@ -180,7 +180,7 @@ REFUSED_FOR_A_TEMPLATE = [
         "spec.task[0].template.spec.containers[0].image: Required value.",
     ),
 ]
-"""With what the API server says of the template."""
+"""The refusal contains the message of the API server about the template."""
 
 REFUSED_BY_THE_SCHEMA_FIRST = [
     (vcjob(name="no-tasks") | {"spec": {"tasks": []}}, "No task specified in job spec"),

@@ -1,4 +1,4 @@
-"""Jobs that can never start are refused, and so are the templates of such jobs; where a job may start, there is a
+"""Jobs that can never start are refused, and so are the templates of such jobs; if a job may start, there is a
 warning."""
 
 from typing import Any
@@ -129,6 +129,6 @@ def test_an_update_after_which_a_job_could_not_start_is_a_warning_because_it_may
 
 
 def test_a_stored_job_without_defaults_is_taken_as_it_is() -> None:
-    """Without minAvailable, a task is not waited for."""
+    """Without minAvailable, no task waits for another one."""
     job = circle()
     assert warned(VCJOB, {**job, "metadata": {"name": "j", "uid": "u"}}) == []

@@ -97,7 +97,7 @@ def test_a_hierarchy_has_a_positive_weight_per_level_and_is_no_prefix_of_another
 
 # --- parent and related queues ---
 def chain(*names: str) -> list[dict[str, Any]]:
-    """Queues of which each is the parent of the next."""
+    """Queues of which each is the parent of the next queue."""
     return [queue(name, parent=parent) for parent, name in zip(("root", *names), names, strict=False)]
 
 

@@ -610,7 +610,7 @@ def many_tasks(count: int) -> Json:
 
 @pytest.fixture
 def forbid_large_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asserts that this process, with the event loop, decides on no large review."""
+    """Asserts that no large review is decided in this process, which has the event loop."""
 
     def only_small(route: Route, body: bytes, *others: Any) -> ReviewOutcome:
         assert len(body) <= MAX_INLINE_BYTES and body.count(b"{") <= MAX_INLINE_OBJECTS

@@ -47,7 +47,7 @@ class Store:
     def __init__(self, api: FakeApi) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
         self.before_write: list[Callable[[], None]] = []
-        """What others do right before one of our writes."""
+        """Writes of other processes directly before one of our writes."""
         self._version = 0
         api.on("GET", ".*", self._get)
         api.on("POST", ".*", self._post)

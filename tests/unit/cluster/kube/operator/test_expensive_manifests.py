@@ -1,4 +1,4 @@
-"""Manifests that take processor time are built in a thread, only where they are needed, and hold up nothing else."""
+"""Manifests that take processor time are built in a thread, only when they are needed, and delay nothing else."""
 
 import asyncio
 import threading

@@ -20,7 +20,7 @@ LATENCY = "volcano_controller_job_to_pod_creation_latency_milliseconds"
 
 
 class Cluster:
-    """Objects whose changes a receiver takes, and the metrics."""
+    """Objects whose changes a receiver processes, and the metrics."""
 
     def __init__(self) -> None:
         self.metrics = ControllerMetrics()
@@ -51,7 +51,7 @@ class Cluster:
         self.receiver.removed(kind, "research", name)
 
     def series(self, name: str) -> dict[tuple[str, ...], float]:
-        """Values of labels -> value."""
+        """Maps the values of labels to the value of a metric."""
         text = generate_latest(self.metrics.registry).decode()
         return {
             tuple(sample.labels.values()): sample.value

@@ -1,5 +1,5 @@
-"""From a change to a write: controllers observe it, the reconcile loop carries out their plans, the store has the
-result."""
+"""From a change to a write: controllers observe the change, the reconcile loop carries out their plans, and the store
+has the result."""
 
 import asyncio
 import re

@@ -70,7 +70,7 @@ class World:
         self.receiver = ChangeReceiver(self.store, worklist)
         self.executor = Executor(client, self.fence, cast(EventRecorder, self), self.receiver)
         self.progress = 0
-        """Turns of the loop."""
+        """The number of iterations of the loop."""
         self.loop = ReconcileLoop(
             worklist, self.receiver, self.executor, self.metrics, writes=writes, progress=self._turned
         )

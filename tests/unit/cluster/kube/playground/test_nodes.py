@@ -1,4 +1,4 @@
-"""Work on nodes: one task at a time for each."""
+"""Tasks of nodes: each node has one task at a time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,7 +16,7 @@ News = list[tuple[str, str, str]]
 
 @asynccontextmanager
 async def running(work: Callable[[str], Awaitable[None]], at_once: int = 2) -> AsyncIterator[tuple[NodeTasks, News]]:
-    """Yields the tasks, and what they report."""
+    """Yields the tasks, and their reports."""
     news: News = []
     tasks = NodeTasks(work, at_once, lambda kind, node, text: news.append((kind, node, text)))
     runner = asyncio.create_task(tasks.run())

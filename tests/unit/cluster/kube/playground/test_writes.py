@@ -1,4 +1,4 @@
-"""How simulated components create objects and change them."""
+"""Creations and changes of objects by simulated components."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Leader election: one leader at a time, and none that outlives its lease."""
+"""Leader election: there is one leader at a time, and no leader works longer than its lease."""
 
 import asyncio
 import json
@@ -24,8 +24,8 @@ SETTINGS = LeaseSettings("volcano-system", "volcano-py", duration=2.0, renew_dea
 
 
 class Leases:
-    """One Lease with optimistic locking, as the API server keeps it; ``down``: answers nothing but errors; ``hanging``:
-    so many updates are never answered."""
+    """One Lease with optimistic locking, as the API server keeps it. ``down``: the server answers only with errors;
+    ``hanging``: the number of updates that are never answered."""
 
     def __init__(self, api: FakeApi) -> None:
         self.lease: dict[str, Any] | None = None

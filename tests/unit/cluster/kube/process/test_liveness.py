@@ -1,4 +1,4 @@
-"""What a role answers to its liveness probe: well as long as it gets on with its phase."""
+"""The answer of a role to its liveness probe: it is healthy as long as its phase makes progress."""
 
 import asyncio
 from itertools import count

@@ -1,4 +1,4 @@
-"""How a process leads: it holds the lease while it works, and releases it whatever happens."""
+"""The life of a leader: a process holds the lease while it works, and releases it whatever happens."""
 
 import asyncio
 import contextlib
@@ -22,12 +22,12 @@ from tests.unit.cluster.kube.process.test_lease import SETTINGS, leases
 
 
 class Replica:
-    """One process of several that share a lease."""
+    """One of several processes that share a lease."""
 
     def __init__(self, client: ApiClient, lease: LeaseSettings | None = SETTINGS) -> None:
         self.metrics = Metrics()
         self.passed = 0.0
-        """Seconds that the liveness takes to have passed."""
+        """The seconds that the liveness probe takes to have passed."""
         settings = ProcessSettings(lease=lease, health_address="127.0.0.1:0")
         self.process = Process(
             settings, StaticCredentials(client.host), self.metrics, lambda: "", now=lambda: self.passed
@@ -35,7 +35,7 @@ class Replica:
         self.process.client = client
 
         self.catch_ups = 0
-        """How often it has begun to catch up with another leader."""
+        """The number of times that the process has begun to catch up with another leader."""
 
     def lead(self, work: Work) -> Awaitable[int]:
         return self.process.run_as_leader(work, self._catch_up)
@@ -67,12 +67,12 @@ def test_the_lease_is_renewed_from_the_beginning_of_the_work_to_its_end() -> Non
 
 
 class Pair:
-    """Two processes: one leads until it is stopped, the other stands by."""
+    """Given two processes: one leads until it is stopped, and the other is the standby."""
 
     def __init__(self, client: ApiClient) -> None:
         self.first, self.second = Replica(client), Replica(client)
         self.led: list[bool] = []
-        """For each process that became the leader: whether it has caught up with another one."""
+        """For each process that became the leader: whether it has caught up with another leader."""
 
     async def start(self) -> None:
         """Returns when the first leads and the second has tried to."""

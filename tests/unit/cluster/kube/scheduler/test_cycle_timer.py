@@ -1,4 +1,4 @@
-"""When the next session is held."""
+"""The time of the next session."""
 
 import asyncio
 import gc
@@ -43,7 +43,7 @@ class Nodes:
 
 @pytest.fixture(autouse=True)
 def _busy_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions use the processor as long as they last in virtual time, however busy the machine is."""
+    """Sessions use the processor for their whole time in virtual time, however busy the machine is."""
 
     def process_time() -> float:
         loop = asyncio.get_running_loop()
@@ -58,7 +58,7 @@ def leaving(name: str, on: str) -> Raw:
 
 
 def outcome(*objects: Raw | list[Raw]) -> Outcome:
-    """Of a session with two nodes for one Pod each."""
+    """The decisions of a session with two nodes for one Pod each."""
     there = [node(name, "1c+1Gi") for name in ("n1", "n2")]
     result = World(there, group("old", phase="Running"), *objects).run(PLAN).outcome
     assert result is not None
@@ -132,7 +132,7 @@ def test_the_rest_is_as_long_as_the_session_was() -> None:
 
 
 def idle(*, reads_time: bool = False) -> Outcome:
-    """Of a session that decided nothing, because everything runs."""
+    """The decisions of a session that decided nothing, because everything runs."""
     world = World([node("n", "9c+9Gi")], group("g"), pod("p", "1c", "g")).run(PLAN, cycles=4, kubelet=True)
     last = world.outcome
     assert last is not None and not last.decisions
@@ -157,7 +157,7 @@ async def is_needed(timer: CycleTimer) -> bool:
 
 
 async def rest_of(timer: CycleTimer) -> float:
-    """Seconds until the next session is due after one that was skipped."""
+    """The seconds until the next session is due after a skipped session."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     timer.cycle_began()

@@ -1,4 +1,5 @@
-"""The scheduler as a process: it takes over without reading everything again, and goes on whatever a plugin does."""
+"""The scheduler as a process: it becomes the leader without reading everything again, and continues whatever a plugin
+does."""
 
 import asyncio
 import json
@@ -74,13 +75,13 @@ class World:
         )
 
     def lists(self, path: str) -> list[str]:
-        """What was asked for of a collection: objects, or their metadata alone."""
+        """The parts of a collection that were requested: objects, or only their metadata."""
         calls = [call for call in self.api.to("GET", path) if "watch" not in call.query]
         return ["metadata" if "PartialObjectMetadataList" in call.headers["Accept"] else "objects" for call in calls]
 
 
 LEASE = LeaseSettings("volcano-system", "volcano-py", retry_period=0.1)
-"""Not lost on a loaded machine."""
+"""A lease that is not lost on a loaded machine."""
 
 
 async def empty(call: Call, request: web.Request) -> Answer:
@@ -95,8 +96,8 @@ async def empty(call: Call, request: web.Request) -> Answer:
 
 @asynccontextmanager
 async def started(path: Path, *, period: float = 0.02, shard: str = "", **process: Any) -> AsyncIterator[World]:
-    """``path``: of the configuration file; ``period``: the longest pause between two sessions, in seconds; ``shard``:
-    name of its NodeShard; ``process``: of the ProcessSettings."""
+    """``path``: the configuration file; ``period``: the longest pause between two sessions, in seconds; ``shard``: name
+    of its NodeShard; ``process``: of the ProcessSettings."""
     async with serving() as (api, _):
         api.on("GET", "/api.*", empty)
         api.answer("POST", QUEUES, {"metadata": {"name": "made"}}, status=201)
@@ -379,7 +380,7 @@ def test_no_session_runs_until_what_a_new_configuration_requires_is_listed(
 def test_a_plugin_that_raises_is_named_in_the_log_and_on_its_object_and_cycles_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with any failed cycle: nothing is decided, the error is counted, and the next cycle tries again."""
+    """As in any failed cycle, nothing is decided, the error is counted, and the next cycle tries again."""
     group = ObjectRef("scheduling.volcano.sh/v1beta1", "PodGroup", "default", "g", "uid-g")
 
     async def scenario() -> None:

@@ -27,11 +27,11 @@ MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 
 
 class Cache:
-    """Stores what it receives."""
+    """Stores all objects that it receives."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[Kind, str], KubeObject] = {}
-        """Kind and name -> object."""
+        """Maps a kind and name to an object."""
         self.groups = DerivedGroups(self, [NAME], lambda key: bool(self.uid(key.partition("/")[2])))
         self.create(NAMESPACE, "default")
 
@@ -209,11 +209,11 @@ STEPS = st.lists(
 def test_there_is_a_derived_pod_group_as_long_as_a_pod_is_in_it_and_no_real_one_exists(
     steps: list[tuple[str, str]],
 ) -> None:
-    """Two Pods of one ReplicaSet."""
+    """Two Pods of the same ReplicaSet."""
     cache, group, real = Cache(), "podgroup-uid-web", False
     cache.create(REPLICA_SET, "web")
     pods: dict[str, bool] = {}
-    """Name -> whether the Pod is in the derived PodGroup."""
+    """Maps a name to whether the Pod is in the derived PodGroup."""
     for step, name in steps:
         owner = owned_by(REPLICA_SET, "web")
         if step == "pod":

@@ -1,4 +1,4 @@
-"""Which sessions the figures in the metrics are of."""
+"""The sessions from which the figures in the metrics come."""
 
 from typing import cast
 
@@ -13,7 +13,7 @@ LABELS = {"job_name": "g", "queue": "default", "job_namespace": "default"}
 
 
 def outcome(weight: int) -> Outcome:
-    """Of a session that binds the Pod of one job."""
+    """The decisions of a session that binds the Pod of one job."""
     world = World(queue("default", weight), node("n", "1c"), group("g", phase="Inqueue"), pod("p", "1c", "g"))
     result = world.run(PLAN).outcome
     assert result is not None and [bind.task.name for bind in result.decisions.binds] == ["p"]

@@ -1,4 +1,4 @@
-"""When the next session is due: the policy alone, with times as numbers."""
+"""The time at which the next session is due: the policy alone, with times as numbers."""
 
 import pytest
 from hypothesis import given
@@ -193,8 +193,8 @@ EVENTS = st.lists(st.tuples(st.floats(0, 0.3), st.sampled_from(["arrivals", "ope
 def test_small_arrivals_neither_starve_a_gang_nor_hold_sessions_without_end(
     events: list[tuple[float, str]], seconds: float, result: SessionResult
 ) -> None:
-    """While a gang waits, all that opens within a period is free for it at once. In any case no pause is longer than
-    the period, and early sessions take their share of the time and no more."""
+    """While a gang waits, all resources that become free within a period are free for it at once. No pause is longer
+    than the period, and early sessions take only their share of the time."""
     timing, counts = after_session(result, seconds)
     opened = 0
     now, ended, pauses, sessions = 10.0, 10.0, 0.0, 1

@@ -1,4 +1,5 @@
-"""A scheduler with a shard claims in steps, waits for the watch after each, and stops to use what it gives up."""
+"""A scheduler with a shard claims in steps, waits for the watch after each step, and stops using the nodes that it
+releases."""
 
 import asyncio
 import json
@@ -31,7 +32,7 @@ def some(published: str, due: str, desired: str | None = None) -> ShardNames:
 
 
 class Cluster:
-    """What the watch shows, what the cache uses, and the requests."""
+    """The objects that the watch shows, the objects that the cache uses, and the requests."""
 
     def __init__(self) -> None:
         self.claims = ShardClaims()

@@ -1,4 +1,4 @@
-"""What is written again, and what is held back for a while."""
+"""The statuses that are written again, and the statuses that are held back for a while."""
 
 from itertools import chain
 
@@ -12,7 +12,7 @@ CONF = configuration(["gang"], ["predicates"])
 
 
 def decided(cpu: str) -> Decisions:
-    """What a session decides of a gang that does not fit, with so much free."""
+    """The decisions of a session about a gang that does not fit, with this amount free."""
     world = World(node("n", cpu), group("g", minimum=2), pod("p0", "4c", "g"), pod("p1", "4c", "g"))
     return world.run(CONF).decisions
 
@@ -163,7 +163,7 @@ class Steps:
         """Whether statuses wait for further steps."""
 
     def session(self, pods: int, now: float) -> Decisions:
-        """What is written of a session; only bindings and what is written are assumed."""
+        """Runs a session and returns its writes; only bindings and these writes are assumed."""
         for i in range(pods):
             if self._cache.task(f"default/p{i}") is None:
                 self.world.cluster.server.create(POD, pod(f"p{i}", "4c" if i > 1 else "1c", "g"))

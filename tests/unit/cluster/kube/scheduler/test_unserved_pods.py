@@ -18,7 +18,7 @@ WAITS = "no scheduler has placed a Pod with this name, so the Pod waits"
 
 
 class Scheduler:
-    """What a scheduler called volcano-py says about the Pods that it sees."""
+    """The Warnings of a scheduler called volcano-py about the Pods that it sees."""
 
     def __init__(self, *names: str) -> None:
         self._unserved = UnservedPods(names or ("volcano-py",))
@@ -32,7 +32,7 @@ class Scheduler:
         self._sink.delete(POD, "default", name)
 
     def says(self) -> list[tuple[str, str]]:
-        """Pod and message of each Warning, once every Pod has waited."""
+        """The Pod and message of each Warning, once every Pod has waited."""
         self._unserved.take()
         return self.says_next()
 

@@ -15,7 +15,7 @@ from scheduler.cluster.kube.transport.credentials import Access
 
 
 class RotatedAuthority:
-    """Credentials that name the authority of the server from the second time on that they are loaded."""
+    """Credentials that name the authority of the server from their second load on."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -23,7 +23,7 @@ class RotatedAuthority:
         self._old, self._new = (to_pem(renewed(None, ["127.0.0.1"], datetime.now(UTC))) for _ in range(2))
 
     def serving_tls(self) -> ssl.SSLContext:
-        """That of the server."""
+        """The TLS context of the server."""
         return serving_context(self._new[SERVING_CERTIFICATE], self._new[SERVING_KEY])
 
     def load(self) -> Access:

@@ -1,4 +1,4 @@
-"""The parser of HTTP/1.1 responses: any split of the bytes, and what it refuses."""
+"""The parser of HTTP/1.1 responses: any split of the bytes, and the responses that it refuses."""
 
 from collections.abc import Callable
 from contextlib import suppress

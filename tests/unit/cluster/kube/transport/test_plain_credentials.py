@@ -58,7 +58,7 @@ def kubeconfig(folder: Path, cluster: Raw, user: Raw, **more: Any) -> str:
 
 
 def loaded(path: str, context: str = "") -> tuple[object, ...]:
-    """What clients use of the credentials of a kubeconfig."""
+    """The attributes of a kubeconfig's credentials that clients use."""
     credentials = Credentials(kubeconfig=path, context=context)
     access = credentials.load()
     authorities = access.tls and access.tls.get_ca_certs()

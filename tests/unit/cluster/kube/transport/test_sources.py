@@ -1,4 +1,4 @@
-"""What the scheduler watches."""
+"""The objects that the scheduler watches."""
 
 from scheduler.api.kinds import ATTACHMENT, CSI_DRIVER, CSI_NODE, STORAGE_CAPACITY
 from scheduler.cluster.kube.transport.sources import sources

@@ -32,7 +32,8 @@ Serve = Callable[..., AbstractAsyncContextManager[tuple[Raw, ApiClient]]]
 
 @asynccontextmanager
 async def with_aiohttp(*scripts: Script, timeout: float = 30.0) -> AsyncIterator[tuple[Raw, ApiClient]]:
-    """As ``raw``, but the address has Basic authentication, which leads to connections of aiohttp."""
+    """A server and a client, as in ``raw``. The address has Basic authentication, which leads to connections of
+    aiohttp."""
     handler = Raw(list(scripts))
     server = await asyncio.start_server(handler, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -195,7 +196,7 @@ def test_an_error_of_the_receiver_is_raised_as_it_is(served: Serve) -> None:
 
 
 class Receiver:
-    """Whatever is kept while a list is received."""
+    """The data that is kept while a list is received."""
 
     def __call__(self, part: bytes) -> None:
         self.part = part

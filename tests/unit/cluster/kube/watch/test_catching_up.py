@@ -106,7 +106,7 @@ class World:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, what is to come comes in time."""
+    """Lets the expected events arrive in time, however slow the machine is."""
     monkeypatch.setattr(informer_set, "LAG", 30.0)
 
 

@@ -1,4 +1,4 @@
-"""List and watch: what reaches the cache, and what happens when the server or an object is not well."""
+"""List and watch: the objects that reach the cache, and the behaviour if the server fails or an object is malformed."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ def event(type_: str, obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def lists_then_watches(*answers: dict[str, Any], feed: WatchFeed) -> Callable[[FakeApi], None]:
-    """List answers one after the other, the last for good; watches from the feed."""
+    """Lists are answered one after the other, and the last list is repeated; watches come from the feed."""
     remaining = list(answers)
 
     async def handler(call: Call, request: web.Request) -> Answer:
@@ -335,7 +335,7 @@ def test_every_source_has_a_path() -> None:
 
 
 class StoredOriginals:
-    """Keeps what it wants."""
+    """Keeps only the objects that it wants."""
 
     def __init__(self, wants: bool) -> None:
         self.wants = wants
@@ -376,7 +376,7 @@ def nested(name: str, depth: int) -> str:
 
 
 def claims(*answers: str, feed: WatchFeed) -> Callable[[FakeApi], None]:
-    """Lists of ResourceClaims, of the items given, one after the other; the last for good."""
+    """Lists of ResourceClaims with the given items, one after the other; the last list is repeated."""
     remaining = list(answers)
 
     async def handler(call: Call, request: web.Request) -> Answer:

@@ -24,7 +24,7 @@ class Server:
     """An API server that has a kind in its memory after some questions."""
 
     def __init__(self, api: FakeApi, kind: Kind, refuse: Callable[[], web.Response | None]) -> None:
-        """``refuse``: the answer to a question; None: the objects are there."""
+        """``refuse``: the answer to a question; None if the API server has the objects."""
         self.asked: list[tuple[str, str]] = []
         """The path and the resource version of each request."""
         self._refuse = refuse

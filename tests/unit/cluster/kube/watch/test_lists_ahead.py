@@ -1,4 +1,4 @@
-"""First lists that are requested before anything can store their objects."""
+"""First lists that are requested before any informer can store their objects."""
 
 import asyncio
 from typing import Any
@@ -57,7 +57,7 @@ def lists(api: FakeApi) -> list[Call]:
 
 
 async def informed(api: FakeApi, client: Any, sink: Sink) -> None:
-    """Begins the lists, and only when they have arrived, lets an informer use them."""
+    """Begins the lists, and lets an informer use them only when they have arrived."""
     ahead = ListsAhead(client, [GROUPS])
     await until(lambda: len(lists(api)) >= 1)
     await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Lists page by page: pages are requested ahead of their reader, compressed, and handed out in order."""
+"""Lists page by page: pages are requested ahead of their reader, compressed, and delivered in order."""
 
 import asyncio
 import gzip
@@ -97,7 +97,7 @@ def test_the_next_page_is_requested_while_the_first_is_being_sent() -> None:
 
 
 async def read_one_and_wait(pages: AsyncIterator[object], api: FakeApi) -> None:
-    """Reads a page, and waits until as many as possible were requested ahead."""
+    """Reads a page, and waits until the largest possible number of pages was requested ahead."""
     await anext(pages)
     await until(lambda: len(api.calls) == AHEAD + 1)
     await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Bindings on nodes with device plugins: one after the other, by predicate time."""
+"""Bindings on nodes with device plugins are sent one after the other, by predicate time."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from tests.unit.cluster.kube.fake_api import a_task
 
 
 class Sent:
-    """Bindings that were submitted; each ends when the test lets it."""
+    """The submitted bindings; each binding ends when the test lets it end."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -1,4 +1,4 @@
-"""Events: created once, counted after that, never more often than the interval allows."""
+"""Events: an Event is created once, counted after that, and never written more often than the interval allows."""
 
 import asyncio
 from collections.abc import AsyncIterator

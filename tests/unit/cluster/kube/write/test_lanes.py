@@ -1,4 +1,4 @@
-"""What starts when, of the work of several classes."""
+"""The order in which work of several classes starts."""
 
 import asyncio
 

@@ -1,5 +1,5 @@
-"""Bindings that wait for other objects: what is written before them, when they are made, and what becomes of a gang of
-which one cannot be prepared."""
+"""Bindings that wait for other objects: the writes before them, their time, and the gang of a Pod whose preparation
+fails."""
 
 import asyncio
 import json
@@ -90,7 +90,7 @@ class World:
         self.gone: set[str] = set()
         self.claims: dict[str, dict[str, Any]] = {}
         self.kept: dict[str, KubeObject] | None = None
-        """What the cache holds; None: it does not keep claims."""
+        """The content of the cache; None: it does not keep claims."""
         self.signing = SharedKey(client, "ns", "")
         self.writer = Writer(
             WriteContext(
@@ -118,7 +118,7 @@ class World:
         }
 
     def touch(self, name: str, phase: str = "Pending") -> None:
-        """Somebody changes a claim."""
+        """Changes a claim as another client."""
         claim = self.claims[name]
         claim["metadata"]["resourceVersion"] = str(int(claim["metadata"]["resourceVersion"]) + 1)
         claim["status"]["phase"] = phase
@@ -177,7 +177,7 @@ class World:
 
     # --- what happens ---
     def submit(self, *binds: tuple[str, tuple[Preparation, ...]]) -> None:
-        """Bindings that come about together."""
+        """Submits bindings that succeed or fail together."""
         self.writer.submit(Decisions(binds=[Bind(a_task(name), "n1", {}, made, 1) for name, made in binds]))
 
     @property
@@ -185,7 +185,7 @@ class World:
         return {call.path.split("/")[-2] for call in self.api.to("POST", BINDING)}
 
     def conditions(self) -> dict[str, tuple[str, str]]:
-        """Pod -> reason and message of its condition."""
+        """Maps each Pod to the reason and message of its condition."""
         found = {}
         for call in self.api.to("PATCH", f"{PODS}/[^/]+/status"):
             condition = call.body["status"]["conditions"][0]

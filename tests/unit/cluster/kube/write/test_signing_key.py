@@ -1,4 +1,4 @@
-"""Replicas share one signing key, whichever starts first; without access to it each has its own."""
+"""Replicas share one signing key, whichever starts first; without access to the key, each replica has its own."""
 
 import asyncio
 import base64

@@ -13,7 +13,7 @@ MANY = 4 * FIRST
 
 
 class Writes:
-    """Writes that go on until they are let end."""
+    """Writes that continue until the test ends them."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -26,7 +26,7 @@ class Writes:
         await end.wait()
 
     async def end(self, number: int) -> None:
-        """Ends the first ones."""
+        """Ends the first writes."""
         for event in self._ends[:number]:
             event.set()
         del self._ends[:number]

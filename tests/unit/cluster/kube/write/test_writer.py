@@ -1,4 +1,5 @@
-"""Decisions carried out: what is sent, how often, in which order, and what happens when an answer is lost or bad."""
+"""Decisions carried out: the requests, their number and order, and the behaviour when an answer is lost or
+malformed."""
 
 import asyncio
 import math
@@ -113,7 +114,7 @@ async def writing(workers: int = 64, timeout: float = 30.0) -> AsyncIterator[Wor
 
 
 def run(scenario: Callable[[World], Awaitable[None]], workers: int = 64, timeout: float = 30.0) -> None:
-    """``timeout``: how long the client waits for an answer."""
+    """``timeout``: the seconds that the client waits for an answer."""
 
     async def main() -> None:
         async with writing(workers, timeout) as world:

@@ -1,4 +1,4 @@
-"""All plugins together: which there are, and that nothing a user can write raises anything but PluginError."""
+"""All plugins together: their names, and that no text of a user raises an exception other than PluginError."""
 
 import contextlib
 import copy
@@ -52,7 +52,7 @@ VOLCANO_FLAGS = {
     ],
     "tensorflow": ["--ps=a", "--worker=b", "--chief=c", "--evaluator=d", "--port=1"],
 }
-"""Those of Volcano's program and of its documents."""
+"""The names of Volcano's program and of its documents."""
 
 
 @pytest.mark.parametrize("name", sorted(PLUGIN_NAMES))

@@ -1,4 +1,4 @@
-"""vcjobs in a few words, and their Pods as the plugins are given them."""
+"""Short builders of vcjobs, and of their Pods as plugins receive them."""
 
 import copy
 from typing import Any
@@ -32,7 +32,7 @@ def pod(job: batch.Job, role: str, index: int = 0) -> Raw:
 
 
 def env(container: Raw) -> Raw:
-    """Name to value, or to its source."""
+    """Maps a name to its value, or to the source of the value."""
     listed = container.get("env", [])
     assert len({entry["name"] for entry in listed}) == len(listed), "a variable is there twice"
     return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in listed}
@@ -44,5 +44,5 @@ def main_env(job: batch.Job, role: str, index: int = 0) -> Raw:
 
 
 def objects(job: batch.Job) -> dict[tuple[str, str], Raw]:
-    """What the plugins bring, built, by kind and name."""
+    """The objects that the plugins create, built, by kind and name."""
     return {(each.kind.name, each.name): each.build() for each in wanted_objects(make_plugins(job), job)}

@@ -28,7 +28,7 @@ def vcjob(
     minimum: int | None = None,
     **labels: str,
 ) -> Raw:
-    """A vcjob. ``labels``: those of the job and its Pods, with ``_`` for ``-``."""
+    """A vcjob. ``labels``: the labels of the job and its Pods, with ``_`` for ``-``."""
     given = {key.replace("_", "-"): value for key, value in labels.items()}
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1", ASCEND_910: str(chips)}}}
     template = {
@@ -66,7 +66,7 @@ class Cluster:
         return self
 
     def restart(self) -> None:
-        """Replaces the scheduler by a new process, which knows what the API server has."""
+        """Replaces the scheduler by a new process, which has the state of the API server."""
         cluster = self.simulation.cluster
         cluster.cache = ClusterCache([NAME])
         for kind in SCHEDULER_KINDS:
@@ -74,7 +74,7 @@ class Cluster:
                 cluster.cache.upsert(kind, obj)
 
     def evicted(self) -> dict[str, int | None]:
-        """Pod -> grace period of all evictions so far."""
+        """Maps each Pod to the grace period of all evictions so far."""
         return {each.task.name: each.grace_period for each in self.simulation.evictions}
 
     # --- faults ---
@@ -102,7 +102,7 @@ class Cluster:
 
     # --- what there is ---
     def placed(self) -> dict[str, str]:
-        """Pod -> node of the Pods that run."""
+        """Maps each running Pod to its node."""
         return {
             pod["metadata"]["name"]: pod["spec"]["nodeName"]
             for pod in self.server.of(POD)
@@ -124,7 +124,7 @@ class Cluster:
         return str(found["metadata"]["annotations"][ASCEND_910])
 
     def restarts_of(self, job: str = "train") -> int:
-        """How many times the controller restarted a vcjob."""
+        """The number of times that the controller restarted a vcjob."""
         found = self.server.find(VCJOB, "default", job)
         assert found is not None
         return int((found.get("status") or {}).get("version") or 0)

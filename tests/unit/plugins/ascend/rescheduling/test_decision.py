@@ -1,4 +1,4 @@
-"""The decision about one job, apart from sessions: which Pods, how often, and what remains of a restart."""
+"""The decision about one job, without sessions: the Pods, the number of restarts, and the rest of a restart."""
 
 from typing import Any
 
@@ -73,7 +73,8 @@ def test_a_fault_that_is_recorded_decides_nothing_new() -> None:
 
 
 def waiting_in_a_block(seconds: float, scope: RestartScope = RestartScope.POD) -> tuple[Restart | None, Restart]:
-    """A Pod of the logical super pod 1 is gone, and its replacement waits. Returns the next restart, and the last."""
+    """A Pod of the logical super pod 1 is deleted, and its replacement waits. Returns the next restart, and the last
+    one."""
     replacement = npu_pod("d", 8, "j")
     pods = [running("a", 0, "0"), running("b", 1, "0"), running("c", 2, "1"), replacement]
     found = job(*pods, phase="Unknown")
@@ -161,7 +162,8 @@ def test_a_restart_keeps_how_many_pods_the_latest_ones_concerned() -> None:
 
 
 def due(found: Job, restart: Restart, seconds: float = 0, lost: str = "") -> dict[str, int | None]:
-    """Pod -> grace period of the deletions ``seconds`` after the restart. ``lost``: a node that does not answer."""
+    """Maps each Pod to the grace period of the deletions ``seconds`` after the restart. ``lost``: a node that does not
+    answer."""
     found_now = deletions(found.tasks(), restart, NOW + seconds, 900, lambda node: node != lost)
     return {each.task.name: each.grace_period for each in found_now}
 

@@ -1,4 +1,5 @@
-"""Software, relation, container, sub-health and switch faults; external strategies; grace that ends; dying words."""
+"""Software, relation, container, sub-health and switch faults; external strategies; ends of grace periods; dying
+words."""
 
 import copy
 import hashlib
@@ -155,7 +156,7 @@ def test_a_node_that_is_not_ready_for_ten_seconds_is_faulty() -> None:
 
 
 def test_with_grace_the_pods_of_a_node_that_does_not_answer_are_removed_at_once() -> None:
-    """No kubelet would end their grace period."""
+    """No kubelet would end the grace period of these Pods."""
     cluster = running(fault_scheduling="grace")
     not_ready(cluster, "a", ago=60)
     cluster.run(3)
@@ -165,7 +166,7 @@ def test_with_grace_the_pods_of_a_node_that_does_not_answer_are_removed_at_once(
 
 
 def test_a_pod_on_a_broken_node_does_not_keep_its_job_from_restarting() -> None:
-    """The PodGroup of a vcjob is deleted when it restarts, and created again once all Pods are gone."""
+    """The PodGroup of a vcjob is deleted when the job restarts, and created again once all Pods are deleted."""
     cluster = running(fault_scheduling="grace", settings={"grace-over-time": "30"})
     cluster.simulation.cluster._kubelet.run = lambda: (False, [])  # type: ignore[method-assign]
     cluster.node_status("a", "UnHealthy")

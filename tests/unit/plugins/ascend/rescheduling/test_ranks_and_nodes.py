@@ -1,4 +1,4 @@
-"""Jobs resume with the ranks they had, healthy Pods stay or return to their nodes, and faulty nodes are avoided."""
+"""Jobs resume with the ranks they had, healthy Pods stay on or return to their nodes, and faulty nodes are avoided."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -146,7 +146,8 @@ def test_pods_with_ranks_of_their_own_resume_with_them() -> None:
 
 
 def test_of_a_large_job_only_the_faulty_pod_changes_its_node() -> None:
-    """Equal Pods are placed in portions, so the faulty one must not take the node of one that is placed later."""
+    """Equal Pods are placed in portions, so the replacement of the faulty Pod must not take the node of a Pod that is
+    placed later."""
     cluster = running(nodes=tuple(f"n{i:03d}" for i in range(301)), replicas=300, fault_scheduling="force")
     before = cluster.placed()
     cluster.chips("n003", Unhealthy=[0])

@@ -48,5 +48,5 @@ def sharer(
 
 
 def chips(world: World) -> dict[str, tuple[str, str | None]]:
-    """Pod -> (node, chips) of the bindings of the last session."""
+    """Maps each Pod to the (node, chips) of the bindings of the last session."""
     return {bind.task.name: (bind.node, bind.annotations.get(ASCEND_910)) for bind in world.decisions.binds}

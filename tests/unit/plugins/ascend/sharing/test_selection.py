@@ -1,4 +1,4 @@
-"""Which chip of a node a Pod shares."""
+"""The chip of a node that a Pod shares."""
 
 from random import Random
 

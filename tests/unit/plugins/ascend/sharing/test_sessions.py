@@ -105,7 +105,7 @@ def test_a_pod_with_a_quota_and_one_chip_shares_it_from_the_next_session_on() ->
 
 
 def test_a_node_that_lists_more_chips_than_are_idle_is_closed() -> None:
-    """From the next session on: the device plugin of this node reports each chip once."""
+    """The refusal applies from the next session on: the device plugin of this node reports each chip once."""
     node, lists = npu_node("n", 2, labels=SHARED), device_info("n", [0, 1])
     assert chips(World(node, lists, sharing("j", 1)).run(CONFIGURATION)) == {"j-0": ("n", "Ascend910-0")}
     assert chips(World(node, lists, sharer("x", "n", 0, 1), sharing("j", 1)).run(CONFIGURATION)) == {}

@@ -54,7 +54,7 @@ def running(name: str, cores: int, listed: str, real: str = "", on: str = "n", *
 
 
 def cores_of(world: World) -> dict[str, str]:
-    """Pod -> node and value of ``huawei.com/npu-core`` of the bindings of the last session."""
+    """Maps each Pod to the node and value of ``huawei.com/npu-core`` of the bindings of the last session."""
     return {bind.task.name: f"{bind.node}:{bind.annotations.get(NPU_CORE)}" for bind in world.decisions.binds}
 
 

@@ -1,4 +1,4 @@
-"""Forged annotations neither release parts of chips nor take those of other Pods."""
+"""Forged annotations neither release parts of chips nor reserve parts of other Pods."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def opened(*objects: Raw, whole: int = 0) -> Session:
 
 
 def free(session: Session) -> dict[int, int]:
-    """Chip -> free AI cores."""
+    """Maps each chip to its free AI cores."""
     ledger = part_ledger_of(session)
     state = int(ledger.states(np.array([0]), later=False)[0])
     return {chip.number: chip.cores for chip in ledger.known[state].chips}

@@ -1,4 +1,4 @@
-"""No chip gives away more than it has, none is used both whole and in parts, and a rollback is exact."""
+"""No chip gives more than it has, no chip is used both whole and in parts, and a rollback is exact."""
 
 from dataclasses import dataclass, field
 
@@ -33,7 +33,7 @@ class Setting(statements.Setting):
         self.ledger = part_ledger_of(self.session)
 
     def free(self, row: int = 0, *, later: bool = False) -> dict[int, int]:
-        """Chip -> free AI cores."""
+        """Maps each chip to its free AI cores."""
         state = int(self.ledger.states(np.array([row]), later=later)[0])
         return {} if state == NO_STATE else {chip.number: chip.cores for chip in self.ledger.known[state].chips}
 
@@ -124,7 +124,7 @@ TEMPLATES = {1: "vir01", 2: "vir02_1c", 4: "vir04_3c"}
 
 
 class PartsAreConserved(statements.Statements):
-    """Random statements on two nodes with jobs for parts and for whole chips."""
+    """Makes random statements on two nodes with jobs for parts and for whole chips."""
 
     @initialize(
         held=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([1, 2, 4])), max_size=3, unique_by=lambda x: x[0])

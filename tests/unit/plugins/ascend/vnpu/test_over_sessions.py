@@ -31,14 +31,14 @@ DVPP = st.sampled_from(["yes", "no", "null"])
 
 @st.composite
 def pods(draw: st.DrawFn) -> tuple[int, dict[str, str]]:
-    """AI cores and labels; no cores: a whole chip by its own resource."""
+    """The AI cores and labels of a Pod; without cores, it requests a whole chip by its own resource."""
     cores = draw(st.sampled_from([0, 1, 2, 4, 4, 8, 16]))
     labels = {"vnpu-level": draw(LEVELS)} | ({"vnpu-dvpp": draw(DVPP)} if cores == 4 else {})
     return cores, labels
 
 
 def placed(world: World) -> dict[str, tuple[str, dict[str, str]]]:
-    """Pod -> node and annotations."""
+    """Maps each Pod to its node and annotations."""
     objects = [each for each in world.cluster.objects() if each["kind"] == "Pod" and each["spec"].get("nodeName")]
     return {o["metadata"]["name"]: (o["spec"]["nodeName"], o["metadata"].get("annotations") or {}) for o in objects}
 

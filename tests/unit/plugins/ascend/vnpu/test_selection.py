@@ -134,7 +134,7 @@ def requests(draw: st.DrawFn, model: ChipModel) -> CoreRequest:
 
 @given(data=st.data(), name=st.sampled_from(sorted(MODELS)), confirmed=st.booleans())
 def test_chips_never_give_more_than_they_have(data: st.DataObject, name: str, confirmed: bool) -> None:
-    """Whatever is requested in whatever order, and also when virtual NPUs are confirmed in between."""
+    """The property holds for any requests in any order, and also if virtual NPUs are confirmed in between."""
     model = MODELS[name]
     size = min(model.cores)
     given_away: list[PartUse] = []

@@ -1,4 +1,4 @@
-"""Virtual NPUs in complete sessions: who gets which part of which chip, and why not."""
+"""Virtual NPUs in complete sessions: which Pod gets which part of which chip, and the reasons of refusals."""
 
 import pytest
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ def test_a_chip_is_divided_again_once_its_virtual_npu_is_confirmed() -> None:
 
 
 def test_a_chip_whose_virtual_npu_is_not_confirmed_is_left_alone() -> None:
-    """As recorded: four cores, four cores and two cores in three sessions on two chips."""
+    """The recorded case: four cores, four cores and two cores in three sessions on two chips."""
     one, two = running("x", 4, "0-vir04_3c"), running("y", 4, "1-vir04_3c")
     assert cores_of(run(core_node("n"), core_info("n", [0, 1]), one, core_job("j", 4))) == {"j-0": "n:1-vir04_3c"}
     world = run(core_node("n"), core_info("n", [0, 1]), one, two, core_job("j", 2))

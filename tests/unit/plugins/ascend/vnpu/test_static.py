@@ -141,7 +141,7 @@ class Setting(statements.Setting):
 
 
 class DevicesAreConserved(statements.Statements):
-    """Random statements on a node that lists names and one that does not."""
+    """Makes random statements on a node that lists names and a node that does not."""
 
     @initialize(old=st.integers(0, 2))
     def open(self, old: int) -> None:

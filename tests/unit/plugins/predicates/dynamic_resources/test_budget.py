@@ -1,4 +1,4 @@
-"""Claims whose devices take long to choose: only their Pods wait, and what is found out is kept."""
+"""Claims whose devices take long to choose: only their Pods wait, and results are kept."""
 
 import re
 from pathlib import Path
@@ -39,7 +39,7 @@ def waiting_for(name: str, *claims: str) -> list[Raw]:
 
 
 class Sessions:
-    """Sessions whose decisions are assumed and not carried out, at times of the test's choice."""
+    """Sessions whose decisions are assumed and not carried out, at times that the test chooses."""
 
     def __init__(self, *objects: Raw | list[Raw]) -> None:
         self.cache = World(device_class(), *objects).cluster.cache
@@ -187,7 +187,7 @@ def test_alternatives_with_many_selectors_share_the_budget() -> None:
 
 @pytest.mark.parametrize("limit", [1 << 30, 1])
 def test_a_replay_of_sessions_beyond_the_budget_decides_the_same(tmp_path: Path, limit: int) -> None:
-    """``limit`` 1: each session begins a new file, which is replayed without what earlier ones have found out."""
+    """With ``limit`` 1, each session begins a new file, which is replayed without the results of earlier sessions."""
     recorded = Recorded(
         tmp_path,
         device_class(),

@@ -1,4 +1,4 @@
-"""What a CEL expression costs at most, and what it reads of a device, by its syntax tree."""
+"""The largest cost of a CEL expression, and the attributes of a device that it reads, by its syntax tree."""
 
 import pytest
 

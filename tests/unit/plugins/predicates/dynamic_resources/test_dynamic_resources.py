@@ -51,7 +51,7 @@ def gang(number: int, minimum: int, claims: list[Raw], name: str = "g", **spec: 
 
 
 def given(world: World) -> dict[str, list[str]]:
-    """Claim -> the devices of its allocation, as ``node/device``."""
+    """Maps each claim to the devices of its allocation, as ``node/device``."""
     found = {}
     for raw in world.cluster.server.of(RESOURCE_CLAIM):
         allocation = (raw.get("status") or {}).get("allocation")

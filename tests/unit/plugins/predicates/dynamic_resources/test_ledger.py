@@ -79,7 +79,7 @@ class Setting(statements.Setting):
 
 
 class DevicesAreConserved(statements.Statements):
-    """Statements on two nodes with exclusive, shared and partitioned devices."""
+    """Makes statements on two nodes with exclusive, shared and partitioned devices."""
 
     @initialize(running=st.lists(st.sampled_from(["gpu-0", "gpu-1", "part-0"]), unique=True, max_size=RUNNING))
     def open(self, running: list[str]) -> None:

@@ -1,4 +1,5 @@
-"""Without the extra ``dra`` the CEL runtime cannot be imported: claims with selectors wait, and all else works."""
+"""Without the extra ``dra`` the CEL runtime cannot be imported: claims with selectors wait, and everything else
+works."""
 
 import json
 import subprocess

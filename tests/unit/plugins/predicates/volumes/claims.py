@@ -42,7 +42,7 @@ def volume(
     labels: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Raw:
-    """``on``: the nodes from which it is accessible; ``zone``: the zone from which it is."""
+    """``on``: the nodes from which the volume is accessible; ``zone``: the zone from which it is accessible."""
     body: Raw = {"capacity": {"storage": size}, "accessModes": [mode], "storageClassName": cls, **spec}
     if on or zone:
         key, values = ("kubernetes.io/hostname", list(on)) if on else (ZONE, [zone])

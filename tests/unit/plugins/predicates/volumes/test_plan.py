@@ -90,7 +90,7 @@ def test_a_plan_gives_each_claim_the_smallest_volume_left_on_each_node(
 
 
 def test_pods_that_differ_only_in_their_claims_share_one_class_view() -> None:
-    """Otherwise each of the thousand Pods of a StatefulSet would need a view of all nodes."""
+    """Otherwise, each of the thousand Pods of a StatefulSet would need a view of all nodes."""
     claims = [claim(f"c{i}") for i in range(20)]
     world = World(
         node("n1", "100c"),

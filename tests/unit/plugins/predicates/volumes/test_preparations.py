@@ -1,4 +1,4 @@
-"""Preparations of Pods with unbound claims: each step, while others change the objects."""
+"""Preparations of Pods with unbound claims: each step, while other clients change the objects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Overviews are taken only while a page is open, seldom enough, and nothing of it disturbs the scheduler."""
+"""Overviews are taken only while a page is open, not too often, and they do not disturb the scheduler."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -23,7 +23,7 @@ class World:
         self.now = 0.0
         self.taken = 0
         self.takes = 0.0
-        """Seconds that it takes to take an overview."""
+        """The seconds that it takes to take an overview."""
         self.failing = False
         self.lists = 0
         self.busy = False

@@ -1,4 +1,4 @@
-"""The web page over HTTPS: its files, who sees what, what is sent, and within which bounds."""
+"""The web page over HTTPS: its files, its content for each user, its events, and its limits."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ class Browser:
         return self._session.get(self.server.url(path), headers=headers, ssl=self.server.tls, **options)
 
     async def refused(self, path: str, token: str = "") -> tuple[int, str]:
-        """Status and message of a refusal."""
+        """The status and message of a refusal."""
         async with self.get(path, token) as answer:
             return answer.status, str((await answer.json())["message"])
 
@@ -69,7 +69,7 @@ class Events:
         return (await self._answer.content.readuntil(b"\n\n")).decode().removesuffix("\n\n")
 
     async def next(self) -> tuple[str, Any]:
-        """Name and data of the next event."""
+        """The name and data of the next event."""
         while (block := await self.block()).startswith(":"):
             pass
         name, _, data = block.partition("\n")

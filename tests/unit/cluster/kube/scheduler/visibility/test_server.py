@@ -1,4 +1,4 @@
-"""The aggregated API: who asks, what is allowed, and how much."""
+"""The aggregated API: its users, permissions and limits."""
 
 import asyncio
 import ssl
@@ -43,7 +43,7 @@ class World:
         self.asked: list[tuple[str, ...]] = []
         self.busy = False
         self.hold = asyncio.Event()
-        """Answers wait for it."""
+        """Set when answers may be sent."""
         self.hold.set()
         self.answer = WorkerAnswer(200, body=msgspec.Raw(b'{"a": 1}'))
 

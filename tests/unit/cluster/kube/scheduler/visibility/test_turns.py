@@ -1,4 +1,4 @@
-"""Turns of questions: one at a time, namespaces round-robin, a bounded number of places."""
+"""Turns of questions: one question at a time, round-robin among namespaces, and a limited number of places."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
