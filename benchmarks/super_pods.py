@@ -30,13 +30,13 @@ from scheduler.api.names import (
     BASE_DEVICE_INFOS,
     GROUP_NAME,
     SP_BLOCK,
+    SUPER_POD_ID,
     TASK_INDEX,
 )
 from scheduler.cache import ClusterCache
 from scheduler.cli.process import COLLECTION
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.cycle import Outcome, run_cycle
-from scheduler.plugins.ascend.super_pod_plans import ID
 
 CONFIGURATION = """\
 actions: "enqueue, allocate, backfill"
@@ -178,7 +178,7 @@ def main() -> None:
             pstats.Stats(profile).sort_stats("tottime").print_stats(30)
         alone = alone or seconds
         binds = outcome.decisions.binds
-        used = {bind.annotations[ID] for bind in binds}
+        used = {bind.annotations[SUPER_POD_ID] for bind in binds}
         row = f"{len(binds)} of {arguments.pods}", f"{len(used)}", f"{seconds * 1000:.0f} ms", f"{seconds / alone:.2f}"
         report_time(kind, seconds)
         report(f"{kind}, of {next(iter(KINDS))}", seconds / alone)

@@ -21,13 +21,13 @@ from scheduler.api.names import (
     PREDICATE_TIME,
     SCHEDULE_POLICY,
     SP_BLOCK,
+    SUPER_POD_ID,
 )
 from scheduler.cache import ClusterCache
 from scheduler.framework.extension import NODE_DEVICES
 from scheduler.plugins.ascend.family import DISTRIBUTED, ChipFamily, ChipRequest
 from scheduler.plugins.ascend.masks import first, format_chips, ids_of, mask_of, parse_chips
 from scheduler.plugins.ascend.npu_requests import ChipResource
-from scheduler.plugins.ascend.super_pod_plans import ID
 from tests.builders import NAME, Raw, World, configuration, group, manifests, node, pod
 from tests.contradictions import contradictions
 
@@ -175,7 +175,7 @@ class NpuCluster:
             if settled:
                 if not family.super_pods:
                     assert bind.node == self._best_node(job, held)
-                choice = family.select(free, job.request)
+                choice = family.selection.choose(free, job.request)
                 assert choice is not None
                 assert bind.annotations[resource] == format_chips(choice.chips, prefix)
             held[bind.node] = held.get(bind.node, 0) | taken
@@ -230,7 +230,7 @@ class NpuCluster:
         """The first node by name of those that the family ranks highest."""
         found = []
         for name, free in self._free(job.family, held):
-            choice = job.family.select(free, job.request)
+            choice = job.family.selection.choose(free, job.request)
             if choice is not None:
                 all_chips = job.family.chips if job.family.missing_is_broken else self._size[job.family]
                 broken = all_chips - self._healthy[name].bit_count()
@@ -240,8 +240,8 @@ class NpuCluster:
     def _check_blocks(self) -> None:
         """Asserts that the Pods of a block are in one super pod, which their annotation names."""
         for bind in self.world.decisions.binds:
-            if ID in bind.annotations:
-                assert bind.annotations[ID] == self._super_pod[bind.node]
+            if SUPER_POD_ID in bind.annotations:
+                assert bind.annotations[SUPER_POD_ID] == self._super_pod[bind.node]
 
     def _check_waiting(self, held: dict[str, int]) -> None:
         """Asserts that no gang waits for which there is room: the chips of gangs that did not fit are free again."""
@@ -256,7 +256,7 @@ class NpuCluster:
 
 def room_of(job: Job, free: int) -> int:
     number = 0
-    while (choice := job.family.select(free, job.request)) is not None:
+    while (choice := job.family.selection.choose(free, job.request)) is not None:
         free &= ~mask_of(choice.chips)
         number += 1
     return number

@@ -13,8 +13,7 @@ from scheduler.cli.view import read_object
 
 if TYPE_CHECKING:
     from scheduler.api.objects import ConfigMap
-    from scheduler.plugins.ascend.rescheduling.reasons import Record
-    from scheduler.plugins.ascend.rescheduling.state import Extent, Restart
+    from scheduler.plugins.ascend.rescheduling.state import Extent, Record, Restart
 
 _EXTERNAL: Final = "external-"
 
@@ -23,16 +22,16 @@ async def restarts(cluster: Cluster, labels: Mapping[str, str], key: str, now: f
     """Fetches the restarts of a job and returns the lines of the section; none for a job without the label
     ``fault-scheduling``. ``labels``: of the job or its Pods; ``key``: namespace/name of its PodGroup, which does not
     exist at times; ``now``: Unix time."""
-    from scheduler.api.names import SYSTEM_NAMESPACE
+    from scheduler.api.names import RESCHEDULING_HISTORY, RESCHEDULING_STATE, SYSTEM_NAMESPACE
     from scheduler.plugins.ascend.cluster_reports import NAMESPACE
-    from scheduler.plugins.ascend.rescheduling import reasons, state
+    from scheduler.plugins.ascend.rescheduling.state import read_history, read_state
 
     if FAULT_SCHEDULING not in labels:
         return []
     lines: list[Field] = [(0, "Rescheduling", None), (1, "Strategy", labels[FAULT_SCHEDULING])]
     try:
-        known = state.read(await _config_map(cluster, SYSTEM_NAMESPACE, state.NAME))
-        histories, problems = reasons.read(await _config_map(cluster, NAMESPACE, reasons.NAME))
+        known = read_state(await _config_map(cluster, SYSTEM_NAMESPACE, RESCHEDULING_STATE))
+        histories, problems = read_history(await _config_map(cluster, NAMESPACE, RESCHEDULING_HISTORY))
     except CommandError as error:
         return [*lines, (1, "History", f"not readable: {error}")]
     problem = next(iter([*known.problems, *problems]), None)

@@ -2,25 +2,23 @@
 under running Pods, whether or not their jobs restart after faults."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from scheduler.api.device_states import IS_UNHEALTHY, Availability, Device, DeviceFault, DeviceState
 from scheduler.api.names import ACCELERATOR_TYPE, NPU_CORE
-from scheduler.api.node import Nodes
 from scheduler.api.objects import Node
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskStatus
 from scheduler.framework.figures import DeviceCounts
-from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.families.chip_310p_duo import CARD_TYPE
 from scheduler.plugins.ascend.family import DUO, STRATEGY, ChipFamily
 from scheduler.plugins.ascend.inventory import NodeChips, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import NONE, WIDTH, ids_of, mask_of
-from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, HealthColumns, SessionHealth
-from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
+from scheduler.plugins.ascend.node_health import HEALTHY, REASONS, HealthColumns
 from scheduler.plugins.ascend.npu_requests import ChipResource
+from scheduler.plugins.ascend.npu_session import NpuLedgers, NpuSession
 from scheduler.plugins.ascend.resolve import resolve
 from scheduler.plugins.ascend.vnpu.devices import parse_devices
 from scheduler.plugins.ascend.vnpu.inventory import NodeParts
@@ -30,40 +28,36 @@ Getting = list[tuple[str, int, bool]]
 """Tasks that the session placed on one node: key, mask of their chips, and whether they are pipelined."""
 
 
-Shares = Mapping[int, Mapping[str, int]]
+PartHolders = Mapping[int, Mapping[str, int]]
 """Row of a node -> uid of a Pod -> mask of the chips that it has parts of."""
 
 
-def node_devices(session: PluginSession, ledgers: NpuLedgers, health: SessionHealth) -> Iterator[Device]:
+def node_devices(npus: NpuSession) -> Iterator[Device]:
     """Yields the chips of all nodes, with what the session decided so far."""
+    session = npus.session
     tasks = {task.uid: task for of_node in session.snapshot.chips.values() for task in of_node}
     tasks |= {task.uid: task for job in session.jobs.values() for task in job.tasks()}
     placed = [(tasks[uid], row) for job in session.jobs.values() for uid, row in job.placed.items()]
-    for resource, ledger in ledgers.whole.items():
-        chips = dict(sorted({**ledgers.chips[resource], **ledgers.exhausted(resource, with_pods=False)}.items()))
-        shares = shares_of(resource, ledgers, placed)
-        yield from _chip_states(ledger, session.nodes.facts.objects, health.of(resource), chips, shares, tasks)
+    for ledger in npus.ledgers.whole.values():
+        yield from _chip_states(npus, ledger, tasks, shares_of(ledger.resource, npus.ledgers, placed))
 
 
 def _chip_states(
-    ledger: ChipLedger,
-    nodes: Sequence[Node],
-    health: HealthColumns,
-    chips: Mapping[int, NodeChips],
-    shares: Shares,
-    tasks: Mapping[str, Task],
+    npus: NpuSession, ledger: ChipLedger, tasks: Mapping[str, Task], shares: PartHolders
 ) -> Iterator[Device]:
-    """Yields the chips of one resource. ``nodes``, ``chips``: by row; ``tasks``: all of the cluster, by uid."""
+    """Yields the chips of one resource. ``tasks``: all of the cluster, by uid."""
+    resource, health, nodes = ledger.resource, npus.health.of(ledger.resource), npus.session.nodes.facts.objects
+    chips = {**npus.ledgers.chips[resource], **npus.ledgers.exhausted(resource, with_pods=False)}
     getting: dict[int, Getting] = defaultdict(list)
     for uid, row, mask, pipelined in ledger.placed():
         getting[row].append((tasks[uid].key, mask, pipelined))
-    for row, node in chips.items():
+    for row, node in sorted(chips.items()):
         excluded = health.codes[row] != HEALTHY
         free, parts = NONE if excluded else int(ledger.free[row]), int(ledger.in_parts[row])
         note = _note(row, node, health)
         holders = [*node.held.items(), *shares.get(row, {}).items()]
         held = [(tasks[uid].key if uid in tasks else uid, mask) for uid, mask in holders]
-        resource, name = ledger.resource, nodes[row].metadata.name
+        name = nodes[row].metadata.name
         size, group_name = _groups(resource.name, nodes[row], node.present.bit_length())
         for chip in ids_of(node.present):
             bit = 1 << chip
@@ -86,7 +80,7 @@ def _note(row: int, node: NodeChips, health: HealthColumns) -> str:
     return "sub-healthy" if health.sub_healthy[row] or node.sub_healthy else ""
 
 
-def shares_of(resource: ChipResource, ledgers: NpuLedgers, placed: Iterable[tuple[Task, int]]) -> Shares:
+def shares_of(resource: ChipResource, ledgers: NpuLedgers, placed: Iterable[tuple[Task, int]]) -> PartHolders:
     """Returns who has parts of the chips of a resource: virtual NPUs that are created on demand or were created
     beforehand, or shares that this session gave. ``placed``: the tasks that the session placed, and the rows of their
     nodes."""
@@ -161,13 +155,14 @@ def _state(node: NodeChips, bit: int, free: int, parts: int, getting: Getting) -
     return DeviceState.FREE
 
 
-def chip_counts(ledger: ChipLedger, nodes: Nodes, position: int, health: HealthColumns) -> DeviceCounts:
+def chip_counts(npus: NpuSession, ledger: ChipLedger) -> DeviceCounts:
     """Counts the chips of one resource on each node, for metrics. The states are those of ``node_devices``, computed by
-    columns. ``position``: that of the resource in resource vectors.
+    columns.
 
     On a node without allocatable chips all chips are unhealthy; the Node's capacity says how many there are.
     """
-    masks = ledger.by_availability(health.codes != HEALTHY)
+    nodes, position = npus.session.nodes, npus.session.dimensions.index(ledger.resource.name)
+    masks = ledger.by_availability(npus.health.of(ledger.resource).codes != HEALTHY)
     bits = np.stack([masks[each] for each in Availability], axis=1)
     exhausted = ledger.allocatable <= 0
     bits[exhausted] = 0
@@ -175,14 +170,14 @@ def chip_counts(ledger: ChipLedger, nodes: Nodes, position: int, health: HealthC
     capacity = whole_chips(nodes.capacity[position])
     counts[exhausted, list(Availability).index(Availability.UNHEALTHY)] = capacity[exhausted]
     rows = np.flatnonzero(counts.any(axis=1))
-    names = nodes.names
-    return DeviceCounts(ledger.resource.name, [names[row] for row in rows.tolist()], counts[rows], bits[rows])
+    names = [nodes.names[row] for row in rows.tolist()]
+    return DeviceCounts(ledger.resource.name, names, counts[rows], bits[rows])
 
 
-def chip_faults(session: PluginSession, ledgers: NpuLedgers) -> Iterator[DeviceFault]:
+def chip_faults(npus: NpuSession) -> Iterator[DeviceFault]:
     """Yields the chips that do not work, for each Pod on their nodes that uses them. Only nodes with a fault are looked
     at one by one."""
-    snapshot = session.snapshot
+    snapshot, ledgers = npus.session.snapshot, npus.ledgers
     for resource, ledger in ledgers.whole.items():
         exhausted = ledgers.exhausted(resource, with_virtual=True)
         chips = {**ledgers.chips[resource], **exhausted} if exhausted else ledgers.chips[resource]

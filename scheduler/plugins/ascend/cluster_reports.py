@@ -44,6 +44,15 @@ class ClusterReports(NamedTuple):
 NO_REPORTS: Final = ClusterReports({}, ())
 
 
+def reported(config_map: ConfigMap | None, key: str, copied: NodeReport | None) -> list[NodeReport]:
+    """Returns the reports about a node: ClusterD's copy, and the one in the node's own ConfigMap."""
+    reports = [] if copied is None else [copied]
+    if config_map is not None:
+        meta, text = config_map.metadata, (config_map.data or {}).get(key, "")
+        reports.append(NodeReport(meta.namespace, meta.name, f"data[{key}]", text))
+    return reports
+
+
 class _Kept(NamedTuple):
     parts: Mapping[str, tuple[ConfigMap, ClusterReports]]
     """Key of a ConfigMap -> the ConfigMap and its reports."""
@@ -62,10 +71,8 @@ def _read(config_maps: Mapping[str, ConfigMap], before: _Kept | None) -> _Kept:
     parts: dict[str, tuple[ConfigMap, ClusterReports]] = {}
     for key in sorted(key for key in config_maps if key.startswith(_PREFIXES)):
         config_map, kept = config_maps[key], known.get(key)
-        if kept is None:
-            kept = config_map, _parse(config_map, {})
-        elif kept[0] is not config_map:
-            kept = config_map, _parse(config_map, kept[1].reports)
+        if kept is None or kept[0] is not config_map:
+            kept = config_map, _parse(config_map, {} if kept is None else kept[1].reports)
         parts[key] = kept
     return _Kept(parts, _together([found for _, found in parts.values()]))
 

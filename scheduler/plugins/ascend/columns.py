@@ -35,7 +35,7 @@ class ChipFilter:
         self._use = use
         self._chips = chips
         self._placements = placements(use.family, use.request(chips))
-        self._counts_faults = use.family.any_ids and use.without_faults
+        self._counts_faults = use.family.selection.any_ids and use.without_faults
 
     def room(self, rows: Rows) -> Counts:
         room = self._placements.room(self._ledger.usable(rows, self._use.without_faults))
@@ -55,7 +55,7 @@ class ChipFilter:
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         family, request = self._use.family, self._chips
-        if family.any_ids:
+        if family.selection.any_ids:
             large = self._large(rows)
             number, rows = int(large.sum()), rows[~large]
             if number:
@@ -85,13 +85,14 @@ class ChipScore:
     scope = Scope.NODE
 
     def __init__(self, ledger: ChipLedger, use: ChipUse, chips: int, sub_healthy: Mask | None = None) -> None:
-        """``chips``: the request of one Pod; ``sub_healthy``: of shape (nodes,), None if no node is."""
+        """``chips``: the request of one Pod; ``sub_healthy``: which nodes are sub-healthy, shape (nodes,); None if none
+        is."""
         family = use.family
         self._sub_healthy = sub_healthy
         self._ledger = ledger
         self._use = use
         self._placements = placements(family, use.request(chips))
-        self._steps = family.broken_cost * family.chips + family.penalties
+        self._steps = family.broken_cost * family.chips + family.selection.penalties
         self._weight = min(_STEP, _MAX_SCORE / self._steps)
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:

@@ -1,7 +1,7 @@
 """How jobs use the chips that they request (``npu_requests``): the family of each job, and the constraints of the
 families on jobs."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -15,9 +15,10 @@ from scheduler.api.names import (
     SP_BLOCK,
     SUB_HEALTHY_STRATEGY,
 )
-from scheduler.api.reasons import Malformed, Refusal
-from scheduler.api.resource import Dimensions, format_amount
+from scheduler.api.reasons import Refusal
+from scheduler.api.resource import format_amount
 from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.family import ChipFamily, ChipRequest, JobRequest
 from scheduler.plugins.ascend.npu_requests import (
     MILLI,
@@ -31,6 +32,7 @@ from scheduler.plugins.ascend.npu_requests import (
 )
 from scheduler.plugins.ascend.rescheduling.policy import SubHealth, has_policy, policy_of
 from scheduler.plugins.ascend.resolve import JOB_LABELS, resolve
+from scheduler.plugins.ascend.settings import AscendSettings
 from scheduler.plugins.ascend.shares import RESOURCES as SHARED_RESOURCES
 from scheduler.plugins.ascend.shares import SHARING, ShareUse, labels_of, quota_of
 from scheduler.plugins.ascend.vnpu.models import REASON_REQUEST, ChipModel, request_of, resource_of
@@ -72,19 +74,26 @@ class ChipUse(NamedTuple):
 class CoreUse(NamedTuple):
     """How the Pods of a job use parts of chips, or whole chips by their AI cores."""
 
-    resource: str
+    resource: ChipResource
     """The resource of the chips that are divided."""
-    several: bool
-    """More than one active Pod of the job requests AI cores."""
     avoids_sub_health: bool = False
     """The job does not use sub-healthy nodes."""
 
 
-class _CoreTasks(NamedTuple):
-    """The tasks of a job that request AI cores, and the position of that resource."""
+NpuUse = ChipUse | CoreUse | ShareUse
+
+
+class _Asking(NamedTuple):
+    """The active tasks of a job that request NPUs."""
 
     position: int
+    """The index of the job's resource in resource vectors."""
     tasks: list[Task]
+    """The tasks that request this resource."""
+    number: int
+    """The number of tasks that request it or another one."""
+    others: list[Task]
+    """The tasks that request none."""
 
 
 class ChipDemand(NpuRequests):
@@ -92,41 +101,31 @@ class ChipDemand(NpuRequests):
 
     def __init__(
         self,
-        dimensions: Dimensions,
-        super_pod_size: int,
-        owned_elsewhere: Iterable[str] = (),
-        *,
-        preset_virtual: bool = False,
-        models: Container[ChipModel] = (),
-        report: Callable[[Malformed], None] = lambda _: None,
+        session: PluginSession,
+        settings: AscendSettings,
+        owned_elsewhere: Collection[str],
+        models: Container[ChipModel],
     ) -> None:
-        """``super_pod_size``: the largest number of nodes of a super pod. ``owned_elsewhere``: resources about which
-        another plugin decides. ``preset_virtual``: see ``settings``; ``models``: those of the chips in the cluster
-        that can be divided. ``report``: called for malformed labels of jobs."""
-        owned = set(owned_elsewhere)
-        super().__init__(dimensions, owned)
-        self._report = report
+        """``owned_elsewhere``: resources about which another plugin decides; ``models``: the models of the chips in the
+        cluster that can be divided."""
+        super().__init__(session.dimensions, owned_elsewhere)
+        self._report = session.malformed_field
         self._models = models
-        self._super_pod_size = super_pod_size
-        self._preset_virtual = preset_virtual
-        self.basis = super_pod_size, tuple(sorted(owned)), preset_virtual, self._npus
+        self._super_pod_size = settings.super_pod_size
+        self._preset_virtual = settings.preset_virtual
+        self.basis = settings.super_pod_size, tuple(sorted(owned_elsewhere)), settings.preset_virtual, self._npus
         """All that the use of chips by a job depends on, except the job."""
-        self._known: dict[str, ChipUse | CoreUse | ShareUse | Refusal | None] = {}
+        self._known: dict[str, NpuUse | Refusal | None] = {}
 
-    def use(self, job: Job) -> ChipUse | None:
+    def npu_use(self, job: Job) -> NpuUse | None:
         """Returns how the job uses chips; None if it uses none, or if it is refused."""
         found = self._of(job)
+        return None if isinstance(found, Refusal) else found
+
+    def use(self, job: Job) -> ChipUse | None:
+        """Returns how the job uses whole chips; None if it uses none, or if it is refused."""
+        found = self._of(job)
         return found if isinstance(found, ChipUse) else None
-
-    def core_use(self, job: Job) -> CoreUse | None:
-        """Returns how the job uses parts of chips; None if it uses none, or if it is refused."""
-        found = self._of(job)
-        return found if isinstance(found, CoreUse) else None
-
-    def share_use(self, job: Job) -> ShareUse | None:
-        """Returns how the job shares chips; None if it does not, or if it is refused."""
-        found = self._of(job)
-        return found if isinstance(found, ShareUse) else None
 
     def use_with(self, job: Job, changed: Mapping[str, str]) -> ChipUse | Refusal | None:
         """Returns how a job would use whole chips with another trait or policy, or why it would be refused; None: it
@@ -148,10 +147,10 @@ class ChipDemand(NpuRequests):
         found = self._of(job)
         return found if isinstance(found, Refusal) else None
 
-    def _of(self, job: Job) -> ChipUse | CoreUse | ShareUse | Refusal | None:
+    def _of(self, job: Job) -> NpuUse | Refusal | None:
         if job.key not in self._known:
             found = job.remember("use of chips", self.basis, partial(self._compute_use, job))
-            if isinstance(found, _CoreTasks):
+            if isinstance(found, _Asking):
                 self._known[job.key] = self._compute_core_use(job, found)
             elif isinstance(found, ChipUse | ShareUse):
                 self._known[job.key] = found._replace(avoids_sub_health=self._avoids_sub_health(job))
@@ -162,11 +161,26 @@ class ChipDemand(NpuRequests):
     # --- checking ---
     def _compute_use(
         self, job: Job, changed: Mapping[str, str] = MappingProxyType({})
-    ) -> "ChipUse | _CoreTasks | ShareUse | Refusal | None":
-        """Returns how a job uses chips, or why it is refused; None: it requests none. ``changed``: as in
-        ``use_with``."""
-        if self._asks_for_none(job):
-            return None
+    ) -> ChipUse | ShareUse | _Asking | Refusal | None:
+        """Returns how a job uses chips, or why it is refused; None: it requests none. For AI cores it returns the tasks
+        that request them. ``changed``: the parameter of ``use_with``."""
+        asking = None if self._asks_for_none(job) else self._asking(job)
+        if not isinstance(asking, _Asking) or asking.position == self._cores:
+            return asking
+        resource, policies = self._chips[asking.position], _policies(job, asking.tasks)
+        if SCHEDULE_POLICY in changed:
+            policies[SCHEDULE_POLICY] = changed[SCHEDULE_POLICY]
+        if policies.get(SCHEDULE_POLICY) == SHARING and resource.name in SHARED_RESOURCES:
+            quota = quota_of(labels_of(job, active_tasks(job)))
+            if isinstance(quota, str):
+                return Refusal(REASON_REQUEST, quota)
+            refusal = _first_refusal(asking.tasks, lambda cls: unserved(cls.spec, resource.name))
+            return refusal or ShareUse(resource, quota, asking.number, job.key)
+        traits = _traits(job, asking.tasks) | {key: value for key, value in changed.items() if key != SCHEDULE_POLICY}
+        return self._whole_use(job, asking, policies, traits)
+
+    def _asking(self, job: Job) -> _Asking | Refusal | None:
+        """Returns the tasks of a job that request NPUs, or why they may not request so; None: there are none."""
         tasks = active_tasks(job)
         classes = {task.cls.id: task.cls for task in tasks}
         for cls in classes.values():
@@ -174,8 +188,7 @@ class ChipDemand(NpuRequests):
             if refusal is not None:
                 return refusal
         npu_classes = {cls.id for cls in classes.values() if self.asks(cls) or self.cores(cls)}
-        asking = [task for task in tasks if task.cls.id in npu_classes]
-        if not asking:
+        if not npu_classes:
             return None
         whole_or_cores = (*self._chips, *(() if self._cores is None else (self._cores,)))
         asked = {number: {d for d in whole_or_cores if units(classes[number], d)} for number in npu_classes}
@@ -183,50 +196,41 @@ class ChipDemand(NpuRequests):
             if len(positions) > 1:
                 names = " and ".join(sorted(self._names[d] for d in positions))
                 return Refusal(REASON_REQUEST, f"a Pod of the job asks for {names}; it may ask for one of them only")
-        npu_pods = len(asking)
         # Of several resources one is the job's. Pods that ask for another one find no node.
         position = min((d for positions in asked.values() for d in positions), key=self._names.__getitem__)
-        asking = [task for task in asking if position in asked[task.cls.id]]
-        if position == self._cores:
-            return _CoreTasks(position, asking)
-        resource = self._chips[position]
-        policies = _policies(job, asking)
-        if SCHEDULE_POLICY in changed:
-            policies[SCHEDULE_POLICY] = changed[SCHEDULE_POLICY]
-        if policies.get(SCHEDULE_POLICY) == SHARING and resource.name in SHARED_RESOURCES:
-            quota = quota_of(labels_of(job, tasks))
-            if isinstance(quota, str):
-                return Refusal(REASON_REQUEST, quota)
-            refusal = _unserved(asking, resource.name)
-            if refusal is not None:
-                return refusal
-            return ShareUse(resource, quota, npu_pods, job.key)
-        traits = _traits(job, asking) | {key: value for key, value in changed.items() if key != SCHEDULE_POLICY}
+        asking = [task for task in tasks if task.cls.id in npu_classes]
+        own = [task for task in asking if position in asked[task.cls.id]]
+        return _Asking(position, own, len(asking), [task for task in tasks if task.cls.id not in npu_classes])
+
+    def _whole_use(
+        self, job: Job, asking: _Asking, policies: Mapping[str, str], traits: Mapping[str, str]
+    ) -> ChipUse | Refusal:
+        """Returns how a job uses whole chips, or why its family refuses it."""
+        resource = self._chips[asking.position]
         family = resolve(resource.name, policies, traits)
         if isinstance(family, Refusal):
             return family
-        refusal = self._check_pods(family, position, asking) or self._check_init_containers(resource, asking)
+        refusal = self._check_pods(family, asking)
         if refusal is not None:
             return refusal
-        chips = {number: self.chips(cls, resource) for number, cls in classes.items()}
-        pods = {task.key: chips[task.cls.id] for task in asking}
+        chips = {cls: self.chips(cls, resource) for cls in {task.cls for task in asking.tasks}}
+        pods = {task.key: chips[task.cls] for task in asking.tasks}
         block = _block_chips(policies.get(SP_BLOCK), sum(pods.values())) if family.super_pods else 0
         if block is None:
-            problem = f"{SP_BLOCK}={policies[SP_BLOCK][:64]} is not a positive number"
-            return Refusal(REASON_REQUEST, problem)
-        others = [task for task in tasks if task.cls.id not in npu_classes]
-        schedulers = sum(map(_may_ask_for_none, others))
-        request = JobRequest(
-            pods, len(others) - schedulers, schedulers, resource.name, traits, block, self._super_pod_size
+            return Refusal(REASON_REQUEST, f"{SP_BLOCK}={policies[SP_BLOCK][:64]} is not a positive number")
+        schedulers = sum(map(_may_ask_for_none, asking.others))
+        without_chips = len(asking.others) - schedulers
+        problem = family.check(
+            JobRequest(pods, without_chips, schedulers, resource.name, traits, block, self._super_pod_size)
         )
-        problem = family.check(request)
         if problem:
             return Refusal(REASON_REQUEST, problem)
-        use = ChipUse(family, resource, npu_pods > 1, by_policy=policies.get(SCHEDULE_POLICY) in family.policies)
+        by_policy = policies.get(SCHEDULE_POLICY) in family.policies
+        use = ChipUse(family, resource, asking.number > 1, by_policy=by_policy)
         if not family.super_pods:
             return use
         nodes = max(block // family.chips, 1)
-        return use._replace(block=nodes, blocks=-(-len(asking) // nodes), job=job.key)
+        return use._replace(block=nodes, blocks=-(-len(asking.tasks) // nodes), job=job.key)
 
     def _check_zero(self, job: Job) -> Refusal | None:
         """Refuses a job whose Pods request no NPU, if a pending Pod requests 0 of them explicitly."""
@@ -251,8 +255,8 @@ class ChipDemand(NpuRequests):
             self._report(problem)
         return policy.sub_health is not SubHealth.IGNORE
 
-    def _compute_core_use(self, job: Job, found: "_CoreTasks") -> CoreUse | Refusal:
-        position, asking = found
+    def _compute_core_use(self, job: Job, found: _Asking) -> CoreUse | Refusal:
+        position, asking = found.position, found.tasks
         resource = resource_of(job, asking, preset=self._preset_virtual)
         if isinstance(resource, Refusal):
             return resource
@@ -260,7 +264,7 @@ class ChipDemand(NpuRequests):
         if other is not None:
             text = f"Pod {other.key} asks for no {NPU_CORE}; every Pod of a job with {NPU_CORE} has to"
             return Refusal(REASON_REQUEST, text)
-        refusal = _unserved(asking, NPU_CORE)
+        refusal = _first_refusal(asking, lambda cls: unserved(cls.spec, NPU_CORE))
         if refusal is not None:
             return refusal
         for task in {task.cls.id: task for task in asking}.values():
@@ -271,7 +275,7 @@ class ChipDemand(NpuRequests):
                 refusal = Refusal(REASON_REQUEST, text)
             if refusal is not None:
                 return refusal
-        return CoreUse(resource, len(asking) > 1, self._avoids_sub_health(job))
+        return CoreUse(ChipResource(resource), self._avoids_sub_health(job))
 
     def _check_virtual(self, cls: TaskClass) -> Refusal | None:
         """Refuses tasks that request virtual devices, but not exactly one."""
@@ -281,32 +285,27 @@ class ChipDemand(NpuRequests):
         what = ", ".join(f"{format_amount(self._names[d], cls.request[d])} {self._names[d]}" for d in requests)
         return Refusal(REASON_REQUEST, f"a Pod asks for {what}; it may ask for exactly 1 virtual device")
 
-    def _check_pods(self, family: ChipFamily, position: int, asking: Sequence[Task]) -> Refusal | None:
-        """Refuses Pods that request a number of chips that Pods of the family may not request."""
-        name = self._names[position]
-        for task in {task.cls.id: task for task in reversed(asking)}.values():  # the first of each class
-            amount = task.cls.request[position]
-            if amount != units(task.cls, position) * MILLI or units(task.cls, position) not in family.sizes:
-                return Refusal(
-                    REASON_REQUEST,
-                    f"Pod {task.key} asks for {format_amount(name, amount)} {name}; "
-                    f"a Pod of {family.title} may ask for {family.sizes_text()}",
-                )
-        return None
+    def _check_pods(self, family: ChipFamily, asking: _Asking) -> Refusal | None:
+        """Refuses Pods that request a number of chips that Pods of the family may not request, or whose init containers
+        request chips with which no node could serve them."""
+        position, resource = asking.position, self._chips[asking.position]
 
-    def _check_init_containers(self, resource: ChipResource, asking: Sequence[Task]) -> Refusal | None:
-        """Refuses Pods whose init containers request chips with which no node could serve them."""
-        for task in {task.cls.id: task for task in reversed(asking)}.values():  # the first of each class
-            problem = without_whole_nodes(task.cls.spec, resource.name, self.chips(task.cls, resource))
-            if problem:
-                return Refusal(REASON_REQUEST, f"Pod {task.key} {problem}")
-        return None
+        def size_problem(cls: TaskClass) -> str:
+            amount, chips = cls.request[position], units(cls, position)
+            if amount == chips * MILLI and chips in family.sizes:
+                return ""
+            asked = f"{format_amount(resource.name, amount)} {resource.name}"
+            return f"asks for {asked}; a Pod of {family.title} may ask for {family.sizes_text()}"
+
+        return _first_refusal(asking.tasks, size_problem) or _first_refusal(
+            asking.tasks, lambda cls: without_whole_nodes(cls.spec, resource.name, self.chips(cls, resource))
+        )
 
 
-def _unserved(asking: Sequence[Task], resource: str) -> Refusal | None:
-    """Refuses Pods whose init containers request a resource of which the device plugin serves no init containers."""
+def _first_refusal(asking: Sequence[Task], problem_of: Callable[[TaskClass], str]) -> Refusal | None:
+    """Refuses the first Pod whose class has a problem. ``problem_of``: returns what Pods of a class do wrong, or ""."""
     for task in {task.cls.id: task for task in reversed(asking)}.values():  # the first of each class
-        problem = unserved(task.cls.spec, resource)
+        problem = problem_of(task.cls)
         if problem:
             return Refusal(REASON_REQUEST, f"Pod {task.key} {problem}")
     return None

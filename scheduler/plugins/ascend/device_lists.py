@@ -20,8 +20,10 @@ from scheduler.api.names import (
 )
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
+from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
+from scheduler.framework.kept_values import ObjectsByNode
+from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport, reported
 from scheduler.plugins.ascend.masks import ALL, NONE, ChipListError, parse_chips
 from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info, sub_healthy_chips
@@ -32,24 +34,38 @@ SETTLE_TIME: Final = 10.0
 lists every second while chips are assigned."""
 
 
-def device_reports(
-    node: str, config_maps: Mapping[str, ConfigMap], reports: ClusterReports
-) -> tuple[ConfigMap | None, NodeReport | None]:
-    """Returns the ConfigMap of the device plugin of a node, and ClusterD's copy of it."""
+def device_reports(node: str, config_maps: Mapping[str, ConfigMap], reports: ClusterReports) -> list[NodeReport]:
+    """Returns what the device plugin of a node reports: ClusterD's copy, which is outdated if ClusterD does not run,
+    and its own ConfigMap."""
     name = f"{DEVICE_INFO_CONFIGMAP_PREFIX}{node}"
-    return config_maps.get(f"{DEVICE_INFO_NAMESPACE}/{name}"), reports.reports.get(name)
+    config_map = config_maps.get(f"{DEVICE_INFO_NAMESPACE}/{name}")
+    return reported(config_map, DEVICE_INFO_KEY, reports.reports.get(name))
 
 
 class NodeSources(NamedTuple):
     """What says which chips a node has, and which of them Pods hold."""
 
     node: Node
-    config_map: ConfigMap | None
-    """The ConfigMap of its device plugin."""
-    copied: NodeReport | None
-    """ClusterD's copy of the ConfigMap, which is outdated if ClusterD does not run."""
+    reports: Sequence[NodeReport]
+    """What its device plugin reports (``device_reports``)."""
     tasks: Sequence[Task]
     """The Pods on the node that hold or request chips."""
+
+    @classmethod
+    def of(
+        cls, node: Node, config_map: ConfigMap | None, copied: NodeReport | None, tasks: Sequence[Task] | None
+    ) -> "NodeSources":
+        """Returns the sources from the objects of a node in ``sources_by_node``."""
+        return cls(node, reported(config_map, DEVICE_INFO_KEY, copied), tasks or ())
+
+
+def sources_by_node(snapshot: Snapshot, reports: ClusterReports) -> Sequence[ObjectsByNode]:
+    """Returns the objects that say which chips nodes have, for a ``NodeReading``."""
+    return (
+        ObjectsByNode(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
+        ObjectsByNode(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
+        ObjectsByNode(snapshot.chips),
+    )
 
 
 class Lists(NamedTuple):
@@ -81,20 +97,14 @@ class Lists(NamedTuple):
 
 def reported_lists(resource: ChipResource, sources: NodeSources, problems: list[Malformed]) -> Lists | None:
     """Returns the lists of the best source whose list of free chips can be read; None if there is no such source."""
-    node, config_map, copied, _ = sources
-    reports = [] if copied is None else [copied]
-    if config_map is not None:
-        meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")
-        reports.append(NodeReport(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
-    readable = [lists for report in reports if (lists := _lists_of(resource, report, problems)) is not None]
-    if len(readable) > 1:
-        return max(readable, key=lambda lists: (not lists.malformed, lists.published))
+    readable = [lists for report in sources.reports if (lists := _lists_of(resource, report, problems)) is not None]
     if readable:
-        return readable[0]
-    annotations = node.metadata.annotations or {}
+        return max(readable, key=lambda lists: (not lists.malformed, lists.published))
+    meta = sources.node.metadata
+    annotations = meta.annotations or {}
     if resource.name not in annotations:
         return None
-    lists = _masks(resource, annotations, _Source("Node", "", node.metadata.name, "metadata.annotations", problems))
+    lists = _masks(resource, annotations, _Source("Node", "", meta.name, "metadata.annotations", problems))
     return None if lists is None else lists._replace(annotated=True)
 
 

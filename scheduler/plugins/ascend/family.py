@@ -40,12 +40,20 @@ class Choice(NamedTuple):
     chips: tuple[int, ...]
     """The ids of the chips in the order in which the annotation lists them."""
     penalty: int
-    """How good the node is for the Pod: 0 is best; always less than ``ChipFamily.penalties``."""
+    """How good the node is for the Pod: 0 is best; always less than ``Selection.penalties``."""
 
 
-Selection = Callable[[int, ChipRequest], Choice | None]
-"""selection(free, request): the choice among the chips of the mask ``free``; None if the request does not fit. A pure
-function: the same arguments always give the same choice."""
+class Selection(NamedTuple):
+    """An algorithm that chooses chips."""
+
+    choose: Callable[[int, ChipRequest], Choice | None]
+    """choose(free, request): the choice among the chips of the mask ``free``; None if the request does not fit. A pure
+    function: the same arguments always give the same choice."""
+    penalties: int
+    """``Choice.penalty`` is less than this number."""
+    any_ids: bool = False
+    """The numbers of the chips do not matter: a node with more chips than its family has is used while no more are
+    free."""
 
 
 class JobRequest(NamedTuple):
@@ -83,12 +91,10 @@ class ChipFamily(msgspec.Struct, frozen=True, eq=False):
     resources: tuple[str, ...]
     """The extended resources that count its chips."""
     chips: int
-    """The largest number of chips of a node. Nodes with more are of another family, unless ``any_ids``."""
+    """The largest number of chips of a node. Nodes with more are of another family, unless ``Selection.any_ids``."""
     sizes: frozenset[int]
     """The numbers of chips that a Pod may request."""
-    select: Selection
-    penalties: int
-    """``Choice.penalty`` is less than this number."""
+    selection: Selection
     policies: frozenset[str] = frozenset()
     """Values of the annotation ``huawei.com/schedule_policy`` that choose the family."""
     traits: Mapping[str, tuple[str, ...]] | None = msgspec.field(default_factory=dict)
@@ -108,8 +114,6 @@ class ChipFamily(msgspec.Struct, frozen=True, eq=False):
     """The device configuration is in the annotation that is named after NPUs, not in that of Ascend 910."""
     super_pods: bool = False
     """The nodes of a job are chosen together, by super pod."""
-    any_ids: bool = False
-    """The numbers of the chips do not matter: a node with more chips than ``chips`` is used while no more are free."""
     group: int = 0
     """Number of chips of a group, if a Pod that requests no more has to stay in one."""
     group_name: str = "card"
@@ -176,7 +180,7 @@ class ChipPlacements:
         self._every = np.uint64(first(family.chips))
         # Without regard to ids, masks with equally many chips are equal, and masks with too many have no room.
         self._by_number: Masks | None = None
-        if family.any_ids:
+        if family.selection.any_ids:
             numbers = range(WIDTH + 1)
             self._by_number = np.array([first(n) if n <= family.chips else NONE for n in numbers], dtype=np.uint64)
         self._choices: dict[int, Choice | None] = {}
@@ -194,7 +198,7 @@ class ChipPlacements:
         elif free.bit_count() > self._family.chips:
             return None
         if free not in self._choices:
-            self._choices[free] = self._family.select(free, self._request)
+            self._choices[free] = self._family.selection.choose(free, self._request)
         return self._choices[free]
 
     def room(self, free: Masks) -> Counts:

@@ -59,7 +59,7 @@ class NodeKind(NamedTuple):
 
     def fits(self, family: ChipFamily) -> bool:
         """Whether nodes of this kind are of a family."""
-        if self.chips > family.chips and not family.any_ids:
+        if self.chips > family.chips and not family.selection.any_ids:
             return False
         return all(self.label(key) in values for key, values in family.node_labels.items())
 

@@ -9,14 +9,13 @@ from scheduler.api.names import ACCELERATOR_TYPE, NPU_CORE
 from scheduler.api.node import Mask, Rows
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, RefusingFilter
-from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.ascend.columns import ChipFilter
-from scheduler.plugins.ascend.demand import ChipDemand, ChipUse, CoreUse
+from scheduler.plugins.ascend.demand import ChipUse, CoreUse, NpuUse
 from scheduler.plugins.ascend.family import ChipFamily
 from scheduler.plugins.ascend.family_choices import selector_of
-from scheduler.plugins.ascend.node_health import REASONS, HealthColumns, SessionHealth
-from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
+from scheduler.plugins.ascend.node_health import REASONS, HealthColumns
 from scheduler.plugins.ascend.npu_requests import ChipResource, requests_of_init_containers
+from scheduler.plugins.ascend.npu_session import NpuSession
 from scheduler.plugins.ascend.share_ledger import share_filters
 from scheduler.plugins.ascend.shares import SHARED_NODE, ShareUse
 from scheduler.plugins.ascend.super_pod_plans import SuperPodPlans
@@ -31,28 +30,21 @@ NOT_CHOSEN: Final = "node(s) were not chosen for the job in its super pods"
 class NodeFilters:
     """The filters of one session."""
 
-    def __init__(
-        self,
-        session: PluginSession,
-        demand: ChipDemand,
-        health: SessionHealth,
-        ledgers: NpuLedgers,
-        plans: SuperPodPlans,
-    ) -> None:
-        self._session = session
-        self._demand = demand
-        self._health = health
-        self._ledgers = ledgers
+    def __init__(self, npus: NpuSession, plans: SuperPodPlans) -> None:
+        self._session = npus.session
+        self._demand = npus.demand
+        self._health = npus.health
+        self._ledgers = npus.ledgers
         self._plans = plans
         self._family_filters: dict[tuple[ChipFamily, ChipResource, bool], list[Filter]] = {}
 
-    def of(self, cls: TaskClass, use: ChipUse | CoreUse | ShareUse | None) -> list[Filter]:
+    def of(self, cls: TaskClass, use: NpuUse | None) -> list[Filter]:
         """Returns the filters for the tasks of a class. ``use``: how their job uses chips."""
         if isinstance(use, ShareUse) and self._demand.chips(cls, use.resource):
             return self._share_filters(use)
         if self._ledgers.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             request = request_of(cls, self._demand.cores(cls))
-            return [*self._part_filters(use), *part_filters(self._ledgers.parts, use.resource, request)]
+            return [*self._health_filters(use), *part_filters(self._ledgers.parts, use.resource.name, request)]
         if not self._demand.asks(cls) and not self._demand.cores(cls):
             devices = (ledger for ledger in self._ledgers.devices if ledger.nodes and ledger.concerns(cls))
             return [*map(VirtualDeviceFilter, devices), *self._health_filters(use)]
@@ -73,7 +65,8 @@ class NodeFilters:
         return filters
 
     def _nodes_of(self, family: ChipFamily, resource: ChipResource, by_policy: bool) -> list[Filter]:
-        """Returns the filters of the nodes of a family, whatever their chips. ``by_policy``: as in ``ChipUse``."""
+        """Returns the filters of the nodes of a family, whatever their chips. ``by_policy``: the field of
+        ``ChipUse``."""
         filters = self._family_filters.get((family, resource, by_policy))
         if filters is None:
             ledger = self._ledgers.whole[resource]
@@ -81,7 +74,7 @@ class NodeFilters:
             lonely = ledger.super_pods < 0 if family.super_pods else np.zeros_like(bare)
             # A device plugin of shared chips reports each of them many times.
             chips = np.minimum(ledger.allocatable, ledger.capacity + ledger.broken)
-            others = np.zeros_like(bare) if family.any_ids else chips > family.chips
+            others = np.zeros_like(bare) if family.selection.any_ids else chips > family.chips
             for label, values in family.node_labels.items():
                 codes, found = self._session.nodes.facts.label_column(label)
                 others |= np.isin(codes, [code for code, value in enumerate(found) if value not in values])
@@ -132,24 +125,6 @@ class NodeFilters:
             MaskFilter(~self._ledgers.whole[resource].contradictory, "node(s) listed more free chips than were idle"),
         ]
 
-    def _part_health(self) -> HealthColumns:
-        """Returns the health of the nodes with AI cores."""
-        parts = self._ledgers.parts
-
-        def rows() -> Rows:
-            return np.zeros(0, dtype=np.intp) if parts is None else np.flatnonzero(parts.columns.kind >= 0)
-
-        return self._health.of_nodes(NPU_CORE, rows)
-
-    def _part_filters(self, use: CoreUse) -> list[Filter]:
-        """Returns the filters by the health of nodes, for jobs that request AI cores."""
-        health, whole = self._part_health(), self._ledgers.whole.get(ChipResource(use.resource))
-        filters: list[Filter] = [CodedFilter(health.codes, REASONS)]
-        if use.avoids_sub_health:
-            sub_healthy = health.sub_healthy if whole is None else health.sub_healthy | whole.sub_healthy
-            filters.append(MaskFilter(~sub_healthy, _SUB_HEALTHY))
-        return filters
-
     def _share_filters(self, use: ShareUse) -> list[Filter]:
         shares = self._ledgers.shares.get(use.resource)
         if shares is None:
@@ -158,20 +133,25 @@ class NodeFilters:
         shared = share_filters(shares, use, own, len(self._session.nodes))
         return [*self._open_nodes(use.resource), *shared, *self._sub_health(use)]
 
-    def _health_filters(self, use: ChipUse | CoreUse | ShareUse | None) -> list[Filter]:
-        """Returns the filters for the Pods without chips of a job with chips: a fault of their node would restart the
-        job."""
-        if isinstance(use, CoreUse):
-            return self._part_filters(use)
-        if use is None:
-            return []
-        return [CodedFilter(self._health.of(use.resource).codes, REASONS), *self._sub_health(use)]
+    def _health_filters(self, use: NpuUse | None) -> list[Filter]:
+        """Returns the filters by the health of nodes. They hold for the Pods without chips of a job with chips, too: a
+        fault of their node would restart the job."""
+        return [] if use is None else [CodedFilter(self._health_for(use).codes, REASONS), *self._sub_health(use)]
 
-    def _sub_health(self, use: ChipUse | ShareUse) -> list[Filter]:
+    def _sub_health(self, use: NpuUse) -> list[Filter]:
         """Returns the filter of the nodes without faults that the job avoids; none if it ignores these."""
         if not use.avoids_sub_health:
             return []
-        return [MaskFilter(~self._health.sub_healthy(use.resource), _SUB_HEALTHY)]
+        whole, sub_healthy = self._ledgers.whole.get(use.resource), self._health_for(use).sub_healthy
+        return [MaskFilter(~(sub_healthy if whole is None else sub_healthy | whole.sub_healthy), _SUB_HEALTHY)]
+
+    def _health_for(self, use: NpuUse) -> HealthColumns:
+        """Returns the health of the nodes with chips of the resource that a job uses or, for parts of chips, of those
+        with AI cores."""
+        parts = self._ledgers.parts
+        if not isinstance(use, CoreUse) or parts is None:
+            return self._health.of(use.resource)
+        return self._health.of_nodes(NPU_CORE, lambda: np.flatnonzero(parts.columns.kind >= 0))
 
     def _planned(self, cls: TaskClass, use: ChipUse) -> Filter:
         """Returns the filter of the nodes that were chosen for a job as a whole. Without a choice it passes no node, so

@@ -235,8 +235,9 @@ def read_exhausted(
     snapshot: Snapshot, rules: ChipRules, position: int, reports: ClusterReports, requested: Sequence[int] | None
 ) -> dict[int, NodeChips]:
     """Returns row -> chips of the nodes on which no chip is allocatable, because none is healthy, or because virtual
-    NPUs were created on all of them. Their problems are not reported. ``position``: that of the resource in resource
-    vectors; ``requested``: only nodes with Pods that request a resource at one of these positions, which are few."""
+    NPUs were created on all of them. Their problems are not reported. ``position``: the index of the resource in
+    resource vectors; ``requested``: only nodes with Pods that request a resource at one of these positions, which are
+    few."""
     nodes = snapshot.nodes
     exhausted = whole_chips(nodes.allocatable[position]) <= 0
     if requested is not None:
@@ -245,7 +246,7 @@ def read_exhausted(
     def read(row: int) -> NodeChips:
         node, name = nodes.facts.objects[row], nodes.names[row]
         found = device_reports(name, snapshot.config_maps, reports)
-        return read_chips(NodeSources(node, *found, snapshot.chips.get(name, ())), rules, 0)
+        return read_chips(NodeSources(node, found, snapshot.chips.get(name, ())), rules, 0)
 
     return {row: read(row) for row in np.flatnonzero(exhausted).tolist()}
 

@@ -18,24 +18,23 @@ from numpy.typing import NDArray
 
 from scheduler.api.device_states import Availability
 from scheduler.api.job import Job
-from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESPACE
 from scheduler.api.node import Mask, Rows
-from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Counts
-from scheduler.framework.kept_values import NodeReading, NodeValues, ObjectsByNode, node_columns
+from scheduler.framework.kept_values import NodeReading, NodeValues, node_columns
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
-from scheduler.plugins.ascend.demand import ChipDemand
-from scheduler.plugins.ascend.device_lists import NodeSources
+from scheduler.plugins.ascend.cluster_reports import ClusterReports
+from scheduler.plugins.ascend.demand import ChipDemand, ChipUse
+from scheduler.plugins.ascend.device_lists import NodeSources, sources_by_node
 from scheduler.plugins.ascend.family import placements
 from scheduler.plugins.ascend.inventory import ChipRules, NodeChips, read_chips, whole_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks, mask_of
 from scheduler.plugins.ascend.npu_requests import ChipResource
+from scheduler.plugins.ascend.shares import ShareUse
 
 
 class ChipColumns(msgspec.Struct, frozen=True, eq=False):
@@ -88,24 +87,18 @@ _COLUMNS: Final = {
 
 
 def read_columns(snapshot: Snapshot, rules: ChipRules, position: int, reports: ClusterReports) -> ChipColumns:
-    """Returns the chips of the nodes on which chips of the resource are allocatable. ``position``: that of the resource
-    in resource vectors."""
+    """Returns the chips of the nodes on which chips of the resource are allocatable. ``position``: the index of the
+    resource in resource vectors."""
     nodes = snapshot.nodes
     allocatable = cache(lambda: whole_chips(nodes.allocatable[position]))
 
-    def read(
-        row: int, node: Node, config_map: ConfigMap | None, copied: NodeReport | None, tasks: tuple[Task, ...] | None
-    ) -> NodeChips:
-        return read_chips(NodeSources(node, config_map, copied, tasks or ()), rules, int(allocatable()[row]))
+    def read(row: int, *objects: Any) -> NodeChips:
+        return read_chips(NodeSources.of(*objects), rules, int(allocatable()[row]))
 
     reading = NodeReading(
         key=("ascend", "chips", rules.resource.name),
         rows=lambda: np.flatnonzero(allocatable() > 0),
-        sources=(
-            ObjectsByNode(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
-            ObjectsByNode(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
-            ObjectsByNode(snapshot.chips),
-        ),
+        sources=sources_by_node(snapshot, reports),
         make=read,
         constants=(rules.since, rules.self_maintain),
     )
@@ -113,8 +106,8 @@ def read_columns(snapshot: Snapshot, rules: ChipRules, position: int, reports: C
 
 
 def _columns(values: NodeValues[NodeChips], number: int, before: ChipColumns | None) -> ChipColumns:
-    """Returns the columns of the values. ``number`` is that of all nodes; ``before``: the columns of the values that
-    these follow, if they are known."""
+    """Returns the columns of the values. ``number``: the number of all nodes; ``before``: the columns of the values
+    that these follow, if they are known."""
     rows, chips = values.rows, values.values
     if before is not None:
         rows, chips = rows[list(values.changed)], [chips[i] for i in values.changed]
@@ -149,7 +142,7 @@ class ChipLedger(Ledger[int]):
         chips: ChipColumns,
         allocatable: Counts,
     ) -> None:
-        """``allocatable``: of shape (nodes,), the number of chips in the Node's status."""
+        """``allocatable``: the number of chips in the Node's status, shape (nodes,)."""
         super().__init__()
         self.resource = resource
         self.allocatable = allocatable
@@ -241,10 +234,10 @@ class ChipLedger(Ledger[int]):
         return self._demand.chips(cls, self.resource) > 0
 
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
-        if self._demand.share_use(job) is not None:
-            return  # ``sharing.ledger`` gives the Pod its share
-        use = self._demand.use(job)
-        if use is None:
+        use = self._demand.npu_use(job)
+        if isinstance(use, ShareUse):
+            return  # ``share_ledger`` gives the Pod its share
+        if not isinstance(use, ChipUse):
             raise AllocationError(f"Pod {task.key} has no family of chips")
         request = use.request(self._demand.chips(task.cls, self.resource))
         usable = int((self.future_usable if pipelined else self.usable)(row, use.without_faults))

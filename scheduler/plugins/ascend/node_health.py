@@ -25,7 +25,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.framework.kept_values import NodeReading, ObjectsByNode, node_values
 from scheduler.framework.plugin_session import PluginSession
-from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, NodeReport
+from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports, NodeReport, reported
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, json_object
@@ -131,22 +131,12 @@ def _health(
     if not has_switches and node_info is None and copied_node_info is None and copied_switch_info is None:
         return _NOTHING_REPORTED
     problems: list[Malformed] = []
-    reports = (
-        (_report(node_info, NODE_INFO_KEY), NODE_INFO_KEY),
-        (_report(device_info, SWITCH_INFO_KEY), SWITCH_INFO_KEY),
-        (copied_node_info, NODE_INFO_KEY),
-        (copied_switch_info, SWITCH_INFO_KEY),
-    )
-    states = {_state(report, key, problems) for report, key in reports if report is not None}
+    of_node = reported(node_info, NODE_INFO_KEY, copied_node_info)
+    of_switch = reported(device_info, SWITCH_INFO_KEY, copied_switch_info)
+    reports = [*((NODE_INFO_KEY, report) for report in of_node), *((SWITCH_INFO_KEY, report) for report in of_switch)]
+    states = {_state(report, key, problems) for key, report in reports if report.text}
     bad = [_CODES[state] for state in states if state in _CODES]
     return _Health(min(bad, default=HEALTHY), _SUB_HEALTHY in states, tuple(problems))
-
-
-def _report(config_map: ConfigMap | None, key: str) -> NodeReport | None:
-    text = None if config_map is None else (config_map.data or {}).get(key)
-    if config_map is None or not text:
-        return None
-    return NodeReport(config_map.metadata.namespace, config_map.metadata.name, f"data[{key}]", text)
 
 
 def _state(report: NodeReport, key: str, problems: list[Malformed]) -> str:

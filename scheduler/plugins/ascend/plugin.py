@@ -2,28 +2,21 @@
 the best remainder.
 
 ``resolve`` chooses the family of a job, ``demand`` checks its requests, ``inventory`` reads the free chips,
-``npu_ledgers`` keeps them during the session, ``filters`` and ``columns`` filter and score nodes, and ``bindings``
+``npu_session`` keeps them during the session, ``filters`` and ``columns`` filter and score nodes, and ``bindings``
 builds the annotations for the device plugin. Where no node and no Pod has a resource of NPUs, the plugin registers
 nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from scheduler.api.decisions import ObjectWrite
-from scheduler.api.device_states import Device
 from scheduler.api.job import GroupCondition, Job
-from scheduler.api.names import (
-    ASCEND_310P,
-    CONDITION_UNSCHEDULABLE,
-    HUAWEI_PREFIX,
-    NPU_CORE,
-)
+from scheduler.api.names import ASCEND_310P, CONDITION_UNSCHEDULABLE, HUAWEI_PREFIX, NPU_CORE
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Refusal
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
-from scheduler.framework.cache_requirements import CacheRequirements, cache_requirements_of
+from scheduler.framework.cache_requirements import CacheRequirements
 from scheduler.framework.columns import PinUse, Score, StaticScore
 from scheduler.framework.extension import Vote
 from scheduler.framework.figures import Figures
@@ -33,26 +26,22 @@ from scheduler.plugins.ascend import cluster_reports
 from scheduler.plugins.ascend.bindings import Bindings
 from scheduler.plugins.ascend.chip_states import chip_counts, chip_faults, node_devices
 from scheduler.plugins.ascend.columns import ChipScore
-from scheduler.plugins.ascend.demand import ChipDemand, ChipUse, CoreUse
+from scheduler.plugins.ascend.demand import ChipUse, CoreUse, NpuUse
 from scheduler.plugins.ascend.family_choices import FamilyChoice, NodeKinds, advice, choices, node_kinds
 from scheduler.plugins.ascend.filters import NOT_CHOSEN, NodeFilters
 from scheduler.plugins.ascend.gangs import Gangs
-from scheduler.plugins.ascend.node_health import SessionHealth
-from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
 from scheduler.plugins.ascend.npu_requests import ChipResource
+from scheduler.plugins.ascend.npu_session import NpuLedgers, NpuSession
 from scheduler.plugins.ascend.previous_nodes import PreviousNodes
 from scheduler.plugins.ascend.ranks import malformed_ranks, ranks_of
-from scheduler.plugins.ascend.rescheduling import rescheduler
-from scheduler.plugins.ascend.rescheduling.job_config_maps import RESET_LABELS, dying_words
-from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
-from scheduler.plugins.ascend.rescheduling.state import Restart
-from scheduler.plugins.ascend.settings import ENTRY, settings_of
+from scheduler.plugins.ascend.rescheduling.effects import RESET_LABELS
+from scheduler.plugins.ascend.rescheduling.rescheduler import CONFIG_MAPS, Rescheduler
+from scheduler.plugins.ascend.settings import ENTRY
 from scheduler.plugins.ascend.share_ledger import ShareScore
 from scheduler.plugins.ascend.shares import ShareUse
 from scheduler.plugins.ascend.super_pod_plans import SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import PartScore
 from scheduler.plugins.ascend.vnpu.exclusion import Exclusion
-from scheduler.plugins.ascend.vnpu.inventory import read_columns
 from scheduler.plugins.ascend.vnpu.models import request_of
 
 REASON_VALIDATE: Final = "JobValidateFailed"
@@ -77,12 +66,9 @@ class Ascend:
         """Declares the ConfigMaps of NodeD and ClusterD, and those with the state of restarts."""
         del arguments, config_maps
         return CacheRequirements(
-            optional_config_maps=rescheduler.CONFIG_MAPS,
+            optional_config_maps=CONFIG_MAPS,
             labelled_config_maps=frozenset(
-                [
-                    ("", RESET_LABELS),
-                    *((cluster_reports.NAMESPACE, labels) for labels in cluster_reports.LABELS),
-                ]
+                {("", RESET_LABELS), *((cluster_reports.NAMESPACE, labels) for labels in cluster_reports.LABELS)}
             ),
         )
 
@@ -92,54 +78,27 @@ class Ascend:
         """Whether there are resources of whole chips."""
         if not any(name.startswith(HUAWEI_PREFIX) for name in session.dimensions.names):
             return
-        self._settings = settings_of(session)
-        collected = self._settings.cluster_reports
-        self._reports = cluster_reports.read(session.snapshot) if collected else cluster_reports.NO_REPORTS
-        for problem in self._reports.problems:
-            session.malformed_field(problem)
+        npus = self._npus = NpuSession.read(session)
+        ledgers, self._demand, self._health = npus.ledgers, npus.demand, npus.health
+        self._has_chips = bool(ledgers.whole)
         self._ranks: dict[str, Mapping[str, str]] = {}
         """Key of a job -> uid -> rank."""
-        owned = cache_requirements_of(session.configuration, session.snapshot.config_maps).devices
-        parts = read_columns(session.snapshot, session.dimensions.find(NPU_CORE), self._reports)
-        self._demand = ChipDemand(
-            session.dimensions,
-            self._settings.super_pod_size,
-            owned,
-            preset_virtual=self._settings.preset_virtual,
-            models={parts.kinds[number].model for number in set(parts.kind.tolist()) if number >= 0},
-            report=session.malformed_field,
-        )
-        ledgers = self.ledgers = NpuLedgers(
-            session, self._demand, parts, self._reports, self_maintain=self._settings.self_maintain
-        )
-        self._has_chips = bool(ledgers.whole)
-        for problem in () if NPU_CORE in owned else parts.problems:
-            session.malformed_field(problem)
         self._gangs = Gangs(session, self._demand)
-        self._health = SessionHealth(session, ledgers.whole, self._reports)
-        self._plans = SuperPodPlans(session, self._settings, self._ranks_of, self._health.sub_healthy)
+        self._plans = SuperPodPlans(npus, self._ranks_of)
         self._kinds: dict[ChipResource, NodeKinds] = {}
         session.add_job_valid(self._valid)
-        self.filters = NodeFilters(session, self._demand, self._health, ledgers, self._plans)
+        self.filters = NodeFilters(npus, self._plans)
         session.add_filter(self.filters.of, per_job=self._shared_use, pin=PinUse.IGNORED)
         session.add_score(self._scores, per_job=self._shared_use)
         session.add_job_enqueueable(self._enqueueable)
         session.add_job_valid(self._gangs.check)
         session.add_job_ready(self._gangs.missing, by_demand=True)
         session.add_job_pipelined(self._gangs.pipelined, by_demand=True)
-        self.rescheduler = Rescheduler(
-            session,
-            ledgers,
-            self._health.of,
-            self._reports,
-            self._demand.is_npu_job,
-            self._settings.grace_over_time,
-            self._words,
-        )
+        self.rescheduler = Rescheduler(npus)
         self.rescheduler.open()
-        bindings = Bindings(session, self._demand, ledgers, self._plans, self._ranks_of, self.rescheduler.returns)
+        bindings = Bindings(npus, self._plans, self._ranks_of, self.rescheduler.returns)
         session.add_bind_annotations(bindings.annotations)
-        previous = PreviousNodes(session, self._demand, self.rescheduler, prefer=self._settings.prefer_previous)
+        previous = PreviousNodes(npus, self.rescheduler)
         if previous.matters:
             session.add_score(previous.scores, per_job=previous.rows)
             session.add_node_assignment(previous.assign)
@@ -148,32 +107,21 @@ class Ascend:
         session.add_handlers(self._plans.allocate, self._plans.deallocate)  # refuses nodes before a ledger has changed
         for ledger in ledgers:
             session.add_handlers(ledger.allocate, ledger.deallocate)
-        session.add_node_devices(self._node_devices)
-        session.add_device_faults(lambda: chip_faults(session, ledgers))
+        session.add_node_devices(lambda: node_devices(npus))
+        session.add_device_faults(lambda: chip_faults(npus))
         session.add_figures(self._figures)
-        if NPU_CORE in owned and ledgers.parts is not None:
+        if NPU_CORE in npus.owned_elsewhere and ledgers.parts is not None:
             exclusion = Exclusion(session, ASCEND_310P)
             session.add_filter(exclusion.filters, pin=PinUse.IGNORED)
             session.add_handlers(exclusion.allocate, exclusion.deallocate)
 
-    def _words(self, job: Job, restart: Restart) -> list[ObjectWrite]:
-        """Returns the write of the dying words of a job, if they are enabled and there are any."""
-        if not self._settings.dying_words:
-            return []
-        write = dying_words(job, restart, lambda cls: sum(self._demand.whole_chips(cls.request).values()))
-        return [] if write is None else [write]
-
-    def _node_devices(self) -> Iterator[Device]:
-        yield from node_devices(self._session, self.ledgers, self._health)
+    @property
+    def ledgers(self) -> NpuLedgers:
+        """The chips of the session, by the way in which Pods get them."""
+        return self._npus.ledgers
 
     def _figures(self) -> Figures:
-        nodes, dimensions = self._session.nodes, self._session.dimensions
-        return Figures(
-            devices=[
-                chip_counts(ledger, nodes, dimensions.index(resource.name), self._health.of(resource))
-                for resource, ledger in self.ledgers.whole.items()
-            ]
-        )
+        return Figures(devices=[chip_counts(self._npus, ledger) for ledger in self.ledgers.whole.values()])
 
     def use(self, job: Job) -> ChipUse | None:
         """Returns how a job of the session uses chips; None if it uses none, or if it is refused."""
@@ -198,13 +146,11 @@ class Ascend:
         text = "" if refusal is None else advice(self.family_choices(job), refusal)
         return Refusal(refusal.reason, f"{refusal.message}; {text}", refusal.shortages) if refusal and text else refusal
 
-    def _shared_use(self, job: Job) -> ChipUse | CoreUse | ShareUse | None:
+    def _shared_use(self, job: Job) -> NpuUse | None:
         """Returns how a job uses chips; equal for jobs with equal filters and scores. Most jobs that wait for nodes in
         super pods share their refusal, and so are refused at the cost of one."""
-        use = self.use(job)
-        if use is None:
-            return self._demand.core_use(job) or self._demand.share_use(job)
-        if not use.job:
+        use = self._demand.npu_use(job)
+        if not isinstance(use, ChipUse) or not use.job:
             return use
         if self._plans.planning:
             return use._replace(job="")
@@ -214,7 +160,7 @@ class Ascend:
         return use._replace(job="", failure=plan.failure if plan.fitting else NOT_CHOSEN)
 
     # --- answers ---
-    def _scores(self, cls: TaskClass, use: ChipUse | CoreUse | ShareUse | None) -> list[Score]:
+    def _scores(self, cls: TaskClass, use: NpuUse | None) -> list[Score]:
         ledgers = self.ledgers
         if isinstance(use, ShareUse):
             shares = ledgers.shares.get(use.resource)
@@ -244,7 +190,7 @@ class Ascend:
                 text = f"the job asks for {number} {resource.name}, the cluster has {free} free chips"
                 self._session.refuse(job, Refusal(REASON_ENQUEUE, text))
                 return Vote.REJECT
-        return Vote.PERMIT if asked and self._settings.force_enqueue else Vote.ABSTAIN
+        return Vote.PERMIT if asked and self._npus.settings.force_enqueue else Vote.ABSTAIN
 
     def _close(self) -> None:
         """Adds a condition to the PodGroup of each gang that waits: at which step the plugin refused it."""

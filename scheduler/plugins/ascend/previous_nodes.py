@@ -8,28 +8,19 @@ super pods choose their nodes as a whole.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Score, StaticScore
-from scheduler.framework.plugin_session import PluginSession
-from scheduler.plugins.ascend.demand import ChipDemand, ChipUse
-from scheduler.plugins.ascend.rescheduling.state import Entry, Restart
+from scheduler.plugins.ascend.npu_session import NpuSession
+from scheduler.plugins.ascend.rescheduling.rescheduler import Rescheduler
 
 _BONUS: Final = 2e9
 """Exceeds every score for free chips."""
-
-
-class Restarts(Protocol):
-    """The recorded restarts of jobs."""
-
-    restarts: Mapping[str, Restart]
-
-    def previous_nodes(self, job: Job) -> Iterable[Entry]: ...
 
 
 class Rows(NamedTuple):
@@ -45,12 +36,12 @@ _NONE: Final = Rows()
 class PreviousNodes:
     """The nodes that the waiting Pods of the jobs of one session prefer and avoid."""
 
-    def __init__(self, session: PluginSession, demand: ChipDemand, restarts: Restarts, *, prefer: bool) -> None:
-        """``prefer``: whether nodes are preferred; those of faulty Pods are avoided in any case."""
-        self._session = session
-        self._demand = demand
-        self._restarts = restarts
-        self._prefer = prefer
+    def __init__(self, npus: NpuSession, rescheduler: Rescheduler) -> None:
+        self._session = npus.session
+        self._demand = npus.demand
+        self._rescheduler = rescheduler
+        self._prefer = npus.settings.prefer_previous
+        """Whether nodes are preferred; those of faulty Pods are avoided in any case."""
         self._rows: dict[str, Rows] = {}
         self._faulty: dict[str, set[str]] = {}
         """Key of a job -> names of the faulty Pods of its restart."""
@@ -58,11 +49,11 @@ class PreviousNodes:
     @property
     def matters(self) -> bool:
         """Whether a job may have such nodes."""
-        return self._prefer or any(restart.pods for restart in self._restarts.restarts.values())
+        return self._prefer or any(restart.pods for restart in self._rescheduler.restarts.values())
 
     def rows(self, job: Job) -> Rows:
         """Returns the nodes of Pods whose rank no Pod on a node has now."""
-        if not job.previous_nodes and job.key not in self._restarts.restarts:
+        if not job.previous_nodes and job.key not in self._rescheduler.restarts:
             return _NONE
         if job.key not in self._rows:
             self._rows[job.key] = self._of(job)
@@ -80,7 +71,7 @@ class PreviousNodes:
         """Whether a task is placed after the others of its job: its Pod was faulty, so it takes a node that none of
         them returns to."""
         if task.job not in self._faulty:
-            restart = self._restarts.restarts.get(task.job)
+            restart = self._rescheduler.restarts.get(task.job)
             entries = restart.pods if restart is not None else ()
             self._faulty[task.job] = {entry.name for entry in entries if entry.fault}
         return task.name in self._faulty[task.job]
@@ -89,8 +80,8 @@ class PreviousNodes:
         """Gives each task the node of the Pod of its name that a restart deleted, if that was chosen for the job, and a
         task whose Pod was faulty rather another node."""
         use = self._demand.use(job)
-        before = {entry.name: entry for entry in self._restarts.previous_nodes(job)}
-        if not before or (isinstance(use, ChipUse) and use.job):
+        before = {entry.name: entry for entry in self._rescheduler.previous_nodes(job)}
+        if not before or (use is not None and use.job):
             return None
         index, left = self._session.nodes.index, Counter(rows)
         given: dict[str, int] = {}
@@ -112,10 +103,10 @@ class PreviousNodes:
 
     def _of(self, job: Job) -> Rows:
         use = self._demand.use(job)
-        if isinstance(use, ChipUse) and use.job:
+        if use is not None and use.job:
             return _NONE
         held = {task.rank for task in job.tasks() if task.node and task.rank}
-        lost = [entry for entry in self._restarts.previous_nodes(job) if entry.rank not in held]
+        lost = [entry for entry in self._rescheduler.previous_nodes(job) if entry.rank not in held]
         faulty = {entry.node for entry in lost if entry.fault}
         nodes = {entry.node for entry in lost}
         if not nodes:

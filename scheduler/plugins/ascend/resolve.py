@@ -19,11 +19,10 @@ _UNSUPPORTED_POLICIES: Final = frozenset({"chip8-node8-ra64-sp", "multilevel"})
 
 
 def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, str]) -> ChipFamily | Refusal:
-    """Returns the family of a job that requests chips of a resource. ``annotations``: those of its PodGroup and Pods;
-    ``traits``: ``accelerator-type`` in the node selectors of its Pods, and its ``JOB_LABELS``.
+    """Returns the family of a job that requests chips of a resource. ``annotations``: the annotations of its PodGroup
+    and Pods; ``traits``: ``accelerator-type`` in the node selectors of its Pods, and its ``JOB_LABELS``.
 
-    A policy that is not known does not count, as in the NPU plugin; but jobs with ``huawei.com/npu`` need one.
-    """
+    A policy that is not known does not count, as in the NPU plugin; but jobs with ``huawei.com/npu`` need one."""
     policy = annotations.get(SCHEDULE_POLICY, "")
     if policy in _UNSUPPORTED_POLICIES:
         return Refusal(REASON_POLICY, f"{SCHEDULE_POLICY}={policy} is not supported")

@@ -14,24 +14,28 @@ Priorities = Mapping[int, Sequence[int]]
 """Number of requested chips -> numbers of free chips of a group, best first."""
 
 
-def any_chips(free: int, request: ChipRequest) -> Choice | None:
-    """Returns the lowest ids. A node with fewer free chips is better."""
-    number = free.bit_count()
-    return Choice(tuple(ids_of(free)[: request.chips]), number) if request.chips <= number else None
+def any_chips(chips: int) -> Selection:
+    """Selects the lowest ids. A node with fewer free chips is better."""
+
+    def choose(free: int, request: ChipRequest) -> Choice | None:
+        number = free.bit_count()
+        return Choice(tuple(ids_of(free)[: request.chips]), number) if request.chips <= number else None
+
+    return Selection(choose, chips + 1, any_ids=True)
 
 
 def fullest_groups_first(size: int, chips: int) -> Selection:
     """Selects any chips, those of the groups with the fewest free chips first, lowest ids first, in this order in the
     annotation. A node with fewer free chips is better."""
 
-    def select(free: int, request: ChipRequest) -> Choice | None:
+    def choose(free: int, request: ChipRequest) -> Choice | None:
         number = free.bit_count()
         if request.chips > number:
             return None
         groups = sorted((ids_of(group) for group in groups_of(free, size, chips)), key=len)
         return Choice(tuple([chip for group in groups for chip in group][: request.chips]), number)
 
-    return select
+    return Selection(choose, chips + 1)
 
 
 def one_group(size: int, chips: int, priorities: Priorities) -> Selection:
@@ -39,7 +43,7 @@ def one_group(size: int, chips: int, priorities: Priorities) -> Selection:
     has, then the lowest group. The penalty is the position of the group's free count among the
     priorities of the request; requests without priorities fit nowhere."""
 
-    def select(free: int, request: ChipRequest) -> Choice | None:
+    def choose(free: int, request: ChipRequest) -> Choice | None:
         groups = groups_of(free, size, chips)
         for penalty, count in enumerate(priorities.get(request.chips, ())):
             for group in groups:
@@ -47,7 +51,7 @@ def one_group(size: int, chips: int, priorities: Priorities) -> Selection:
                     return Choice(tuple(ids_of(group)[: request.chips]), penalty)
         return None
 
-    return select
+    return Selection(choose, max(map(len, priorities.values())))
 
 
 def one_or_more_groups(size: int, chips: int) -> Selection:
@@ -55,7 +59,7 @@ def one_or_more_groups(size: int, chips: int) -> Selection:
     groups. The penalty is the number of other groups that would do as well, then the number of chips that stay free.
     Other requests take any chips, and their penalty is the number of chips that stay free."""
 
-    def select(free: int, request: ChipRequest) -> Choice | None:
+    def choose(free: int, request: ChipRequest) -> Choice | None:
         left = free.bit_count() - request.chips
         if request.chips > size and request.chips % size:
             return None if left < 0 else Choice(tuple(ids_of(free)[: request.chips]), left)
@@ -67,7 +71,7 @@ def one_or_more_groups(size: int, chips: int) -> Selection:
         taken = [chip for group in sorted(fitting, key=len) for chip in group]
         return Choice(tuple(taken[: request.chips]), surplus * chips + left)
 
-    return select
+    return Selection(choose, chips * (chips // size) + chips)
 
 
 def least_left(size: int) -> Priorities:
@@ -90,7 +94,7 @@ def whole_cards(chips: int) -> Selection:
     """Selects for a request for one chip a die of a card that is half used, if there is one; other requests take whole
     cards. The penalty is the number of chips that stay free."""
 
-    def select(free: int, request: ChipRequest) -> Choice | None:
+    def choose(free: int, request: ChipRequest) -> Choice | None:
         left = free.bit_count() - request.chips
         halves, full = _cards(free, chips)
         if request.chips == 1:
@@ -100,28 +104,28 @@ def whole_cards(chips: int) -> Selection:
             return None
         return Choice(tuple(_joined(full))[: request.chips], left)
 
-    return select
+    return Selection(choose, chips + NO_HALF_CARD)
 
 
 def half_cards_first(chips: int) -> Selection:
     """Dies of half-used cards, then those of whole ones. All nodes are equally good."""
 
-    def select(free: int, request: ChipRequest) -> Choice | None:
+    def choose(free: int, request: ChipRequest) -> Choice | None:
         halves, full = _cards(free, chips)
         dies = tuple(_joined([*halves, *full]))
         return Choice(dies[: request.chips], 0) if request.chips <= len(dies) else None
 
-    return select
+    return Selection(choose, 1)
 
 
 def one_half_then_whole_cards(chips: int, preferred: Penalties, without_half: Penalties, worst: int) -> Selection:
     """Selects whole cards for an even request; for an odd one a die of a half-used card, if there is one, and whole
     cards.
 
-    ``preferred``: penalties of even requests, and of odd ones that find a half-used card; ``without_half``: of other
-    odd requests; ``worst``: the penalty where the tables have none."""
+    ``preferred``: penalties of even requests, and of odd ones that find a half-used card; ``without_half``: penalties
+    of other odd requests; ``worst``: the penalty where the tables have none."""
 
-    def select(free: int, request: ChipRequest) -> Choice | None:
+    def choose(free: int, request: ChipRequest) -> Choice | None:
         halves, full = _cards(free, chips)
         single = halves[0] if request.chips % DIES and halves else ()
         taken = (*single, *_joined(full))[: request.chips]
@@ -132,7 +136,7 @@ def one_half_then_whole_cards(chips: int, preferred: Penalties, without_half: Pe
         found = (table.get(request.chips, {}).get(free.bit_count()) for table in tables)
         return Choice(taken, next((penalty for penalty in found if penalty is not None), worst))
 
-    return select
+    return Selection(choose, worst + 1)
 
 
 def _cards(free: int, chips: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:

@@ -90,8 +90,8 @@ class ShareLedger(Ledger[str]):
         return self._demand.chips(cls, self.resource) > 0
 
     def _take(self, job: Job, task: Task, row: int, *, pipelined: bool) -> None:
-        use = self._demand.share_use(job)
-        if use is None:
+        use = self._demand.npu_use(job)
+        if not isinstance(use, ShareUse):
             return
         chip = choose(self.shares(row, later=pipelined), use.quota) if row in self.memory else None
         if chip is None:
@@ -120,7 +120,7 @@ class ShareLedger(Ledger[str]):
 
 
 _STEP: Final = 1e6
-"""As for whole chips, one step exceeds the scores of other plugins at usual weights."""
+"""One step exceeds the scores of other plugins at usual weights, as the step for whole chips does."""
 
 
 def share_filters(ledger: ShareLedger, use: ShareUse, own: frozenset[str], nodes: int) -> list[Filter]:

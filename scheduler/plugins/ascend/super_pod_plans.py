@@ -5,30 +5,27 @@ waiting Pod its node; the filter lets the Pod use no other. If some Pods of a bl
 others go to their super pod.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.names import SUPER_POD_AFFINITY, SUPER_POD_ID, SUPER_POD_SOFT
+from scheduler.api.names import SUPER_POD_AFFINITY, SUPER_POD_SOFT
 from scheduler.api.node import Column, Mask, Rows
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.columns import Filter
-from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.ascend.demand import ChipUse
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.npu_requests import ChipResource
+from scheduler.plugins.ascend.npu_session import NpuSession
 from scheduler.plugins.ascend.ranks import is_number
-from scheduler.plugins.ascend.settings import AscendSettings
 from scheduler.plugins.ascend.super_pods import BlockRequest, choose_blocks, numbers_of_parts
 
-ID: Final = SUPER_POD_ID
 _MAX_SCORE: Final = 9e8
 """The highest score."""
 _STEP: Final = 1e6
@@ -49,21 +46,26 @@ class SuperPodPlan:
     """Why there is no plan, or ""."""
 
 
+class _Members(NamedTuple):
+    """The tasks of a job that request chips."""
+
+    tasks: list[Task]
+    """The tasks in the order of their ranks."""
+    near: dict[str, int]
+    """uid -> super pod of the tasks that hold nodes."""
+    kept: Mapping[int, int]
+    """Position of a task that runs -> number of its block."""
+    blocks: list[int]
+    """The number of the block of each task."""
+
+
 class SuperPodPlans:
     """The plans of one session."""
 
-    def __init__(
-        self,
-        session: PluginSession,
-        settings: AscendSettings,
-        ranks: Callable[[Job], Mapping[str, str]],
-        sub_healthy: Callable[[ChipResource], Mask],
-    ) -> None:
-        """``ranks``: uid -> rank of the Pods of a job; ``sub_healthy``: of shape (nodes,), the nodes that a block uses
-        last."""
-        self._sub_healthy = sub_healthy
-        self._session = session
-        self._settings = settings
+    def __init__(self, npus: NpuSession, ranks: Callable[[Job], Mapping[str, str]]) -> None:
+        """``ranks``: uid -> rank of the Pods of a job."""
+        self._npus = npus
+        self._session = npus.session
         self._ranks = ranks
         self._plans: dict[str, SuperPodPlan] = {}
         self._found: dict[tuple[object, ...], Mapping[int, Sequence[int]]] = {}
@@ -125,7 +127,7 @@ class SuperPodPlans:
         if not asking:
             return SuperPodPlan()
         self._forget_if_changed()
-        request = BlockRequest(use.blocks, use.block, self._settings.reserve_nodes, _is_soft(job))
+        request = BlockRequest(use.blocks, use.block, self._npus.settings.reserve_nodes, _is_soft(job))
         waits = len(pending) == job.size
         views = self._views(job, asking)
         if waits and (views, request) in self._refused:
@@ -139,43 +141,21 @@ class SuperPodPlans:
             self._refused[views, request] = plan
             return plan
         free = {super_pod: list(rows) for super_pod, rows in found.items()}
-        members = self._members(job, ledger)
-        near = self._super_pods_held(job, members, ledger)
-        running = ((i, task.super_pod_rank) for i, task in enumerate(members) if task.uid in near)
-        kept = {i: int(rank) for i, rank in running if is_number(rank)}
-        ranks = self._ranks(job)
-        own_blocks = _blocks([_number(ranks[task.uid]) for task in members], kept, use.block)
-        whole: list[list[Task]] = []
-        for _, group in groupby(zip(own_blocks, members, strict=True), key=itemgetter(0)):
-            block = [task for _, task in group]
-            waiting = [task for task in block if task.uid in pending]
-            super_pod = next((near[task.uid] for task in block if task.uid in near), None)
-            if super_pod is None:
-                whole.append(waiting)
-                continue
-            for task in waiting:
-                left = free.get(super_pod)
-                if not left and request.soft:
-                    left = next((each for each in free.values() if each), None)
-                if not left:
-                    others = f"super pod {super_pod}, which has the other Pods of the block of Pod {task.key}"
-                    plan.failure = f"{others}, is full"
-                    return plan
-                plan.rows[task.uid] = left.pop(0)
+        members = self._members(job, ledger, use.block)
+        whole = _join_running(plan, members, pending, free, soft=request.soft)
         request = request._replace(blocks=len(whole))
-        if not request.fits(free):
+        if not plan.failure and not request.fits(free):
             plan.failure = _no_room(request, free)
+        if plan.failure:
             return plan
-        plan.rows |= _rows_of_blocks(
-            whole, choose_blocks({each: nodes for each, nodes in free.items() if nodes}, request)
-        )
-        if not request.soft:
-            plan.blocks = {t.uid: n for t, n in zip(members, own_blocks, strict=True) if t.uid in plan.rows}
-            return plan
-        super_pods = near | {uid: int(ledger.super_pods[row]) for uid, row in plan.rows.items()}
-        places = [super_pods.get(task.uid) for task in members]
-        numbers = numbers_of_parts(places, kept, use.block)
-        plan.blocks = {task.uid: numbers[i] for i, task in enumerate(members) if task.uid in plan.rows}
+        chosen = choose_blocks({each: nodes for each, nodes in free.items() if nodes}, request)
+        plan.rows |= _rows_of_blocks(whole, chosen)
+        numbers: Mapping[int, int] = dict(enumerate(members.blocks))
+        if request.soft:
+            super_pods = members.near | {uid: int(ledger.super_pods[row]) for uid, row in plan.rows.items()}
+            places = [super_pods.get(task.uid) for task in members.tasks]
+            numbers = numbers_of_parts(places, members.kept, use.block)
+        plan.blocks = {task.uid: numbers[i] for i, task in enumerate(members.tasks) if task.uid in plan.rows}
         return plan
 
     def _super_pods_held(self, job: Job, members: Sequence[Task], ledger: ChipLedger) -> dict[str, int]:
@@ -189,11 +169,15 @@ class SuperPodPlans:
                     found[task.uid] = int(ledger.super_pods[row])
         return found
 
-    def _members(self, job: Job, ledger: ChipLedger) -> list[Task]:
-        """Returns the tasks of the job that request chips, ordered by rank."""
+    def _members(self, job: Job, ledger: ChipLedger, size: int) -> _Members:
+        """Returns the tasks of the job that request chips. ``size``: the nodes of a block."""
         ranks = self._ranks(job)
-        tasks = [task for task in job.tasks() if task.uid in ranks and ledger.concerns(task.cls)]
-        return sorted(tasks, key=lambda task: (_number(ranks[task.uid]), task.name))
+        asking = [task for task in job.tasks() if task.uid in ranks and ledger.concerns(task.cls)]
+        tasks = sorted(asking, key=lambda task: (_number(ranks[task.uid]), task.name))
+        near = self._super_pods_held(job, tasks, ledger)
+        running = ((i, task.super_pod_rank) for i, task in enumerate(tasks) if task.uid in near)
+        kept = {i: int(rank) for i, rank in running if is_number(rank)}
+        return _Members(tasks, near, kept, _blocks([_number(ranks[task.uid]) for task in tasks], kept, size))
 
     def _forget_if_changed(self) -> None:
         if self._changes != len(self._session.nodes.log):
@@ -225,7 +209,7 @@ class SuperPodPlans:
         if use.blocks * use.block == 1 and len(rows):
             idle = np.bitwise_count(ledger.usable(rows, use.without_faults))
             rows = rows[idle == idle.min()]
-        rows = rows[np.argsort(self._sub_healthy(use.resource)[rows], kind="stable")]
+        rows = rows[np.argsort(self._npus.health.sub_healthy(use.resource)[rows], kind="stable")]
         found: dict[int, list[int]] = {}
         for row, super_pod in zip(rows.tolist(), ledger.super_pods[rows].tolist(), strict=True):
             found.setdefault(super_pod, []).append(row)
@@ -260,6 +244,31 @@ def _blocks(ranks: Sequence[int], kept: Mapping[int, int], size: int) -> list[in
     irregular = bool(ranks) and (ranks[-1] - ranks[0] != len(ranks) - 1 or len({*ranks}) < len(ranks))
     by_rank = irregular and bool(kept) and all(ranks[at] // size == number for at, number in kept.items())
     return [(rank if by_rank else position) // size for position, rank in enumerate(ranks)]
+
+
+def _join_running(
+    plan: SuperPodPlan, members: _Members, pending: Container[str], free: dict[int, list[int]], *, soft: bool
+) -> list[list[Task]]:
+    """Gives the waiting tasks of blocks of which tasks run nodes in their super pods, and takes these from ``free``.
+    Returns the waiting tasks of the other blocks. If a super pod is full, this is the failure of the plan."""
+    whole: list[list[Task]] = []
+    for _, group in groupby(zip(members.blocks, members.tasks, strict=True), key=itemgetter(0)):
+        block = [task for _, task in group]
+        waiting = [task for task in block if task.uid in pending]
+        super_pod = next((members.near[task.uid] for task in block if task.uid in members.near), None)
+        if super_pod is None:
+            whole.append(waiting)
+            continue
+        for task in waiting:
+            left = free.get(super_pod)
+            if not left and soft:
+                left = next((each for each in free.values() if each), None)
+            if not left:
+                text = f"super pod {super_pod}, which has the other Pods of the block of Pod {task.key}, is full"
+                plan.failure = text
+                return whole
+            plan.rows[task.uid] = left.pop(0)
+    return whole
 
 
 def _rows_of_blocks(whole: Sequence[Sequence[Task]], chosen: Sequence[Sequence[int]]) -> dict[str, int]:

@@ -7,7 +7,7 @@ object does not change.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -66,52 +66,29 @@ class JobAccount:
 class AccountBuilder:
     """Computes the accounts of jobs against one inventory."""
 
-    def __init__(self, demands: Demands, rows: Mapping[str, int], unlimited: bool, signed_since: float) -> None:
-        """``rows``: node name -> row; ``signed_since``: as in ``Snapshot``."""
+    def __init__(self, demands: Demands, rows: Mapping[str, int], signed_since: float) -> None:
+        """``rows``: node name -> row; ``signed_since``: the field of ``Snapshot``."""
         self.inventory: CardInventory = demands.inventory
-        self.unlimited = unlimited
+        self.unlimited = demands.unlimited
         self.signed_since = signed_since
         self._demands = demands
         self._rows = rows
 
     def account(self, job: Job) -> JobAccount:
-        demands = self._demands
+        demands, placed = self._demands, job.placed
         held, leaving = _by_queue(job, HELD_STATUSES), _by_queue(job, (TaskStatus.RELEASING,))
         waiting = _by_class(_without_node(job))
         on_nodes = [*held.values(), *leaving.values()]
-        classes = [tasks[0].cls for group in (*held.values(), *leaving.values(), waiting) for tasks in group]
-        placed = job.placed
+        classes = [tasks[0].cls for group in (*on_nodes, waiting) for tasks in group]
         own = self._holding(held.pop(job.queue, ()), leaving.pop(job.queue, ()), placed)
         other_queues = {
             queue: self._holding(held.get(queue, ()), leaving.get(queue, ()), placed)
             for queue in sorted(held.keys() | leaving.keys())
         }
         on_cards = any(demands.of(cls).card_requests for cls in classes)
-        free = self.unlimited and on_cards
-        needs: Needs = {}
-        for tasks in waiting:
-            for card_request in demands.of(tasks[0].cls).card_requests:
-                if card_request.cards:
-                    amount = card_request.amount * len(tasks)
-                    needs[card_request.cards] = needs.get(card_request.cards, 0.0) + amount
         request = parse_request(job.annotations.get(CARD_REQUEST))
         minimum = self._minimum(job, request.amounts, on_cards)
-        allocated = own.allocated
-        if other_queues:
-            allocated = dict(allocated)
-            for holding in other_queues.values():
-                add(allocated, holding.allocated.items())
-        reserved, elastic = compare_with_minimum(minimum, allocated)
-        if not has_minimum_pods(job):  # with fewer Pods than its minimum, it has no card to spare
-            elastic = {name: amount for name, amount in elastic.items() if name in (CPU, MEMORY)}
-        if other_queues:
-            elastic = {name: min(amount, own.allocated.get(name, 0.0)) for name, amount in elastic.items()}
-        if not (reserves(job) or (job.min_resources is None and job.phase == INQUEUE)):
-            reserved = {}
-        elif job.gated is not None and not free:
-            for names, index in (((CPU,), CPU_INDEX), ((MEMORY,), MEMORY_INDEX)):
-                if names in reserved:
-                    reserved[names] = max(reserved[names] - float(job.gated[index]), 0.0)
+        reserved, elastic = self._beside_minimum(job, minimum, own, other_queues.values(), on_cards)
         problems = [Malformed("PodGroup", job.namespace, job.name, REQUEST_FIELD, text) for text in request.problems]
         for pod in (tasks[0] for tasks in waiting):
             demand = demands.of(pod.cls)
@@ -126,11 +103,44 @@ class AccountBuilder:
             minimum=minimum,
             reserved=reserved,
             elastic=elastic,
-            waiting=needs,
+            waiting=self._waiting_needs(waiting),
             conflict=self._conflict(job, waiting, request.amounts),
             problems=tuple(problems),
             independent_of_nodes=not request.amounts and all(demands.of(cls).independent_of_nodes for cls in classes),
         )
+
+    def _waiting_needs(self, waiting: Iterable[list[Task]]) -> Needs:
+        """Returns what tasks without a node request, grouped by the cards that they accept."""
+        needs: Needs = {}
+        for tasks in waiting:
+            for card_request in self._demands.of(tasks[0].cls).card_requests:
+                if card_request.cards:
+                    amount = card_request.amount * len(tasks)
+                    needs[card_request.cards] = needs.get(card_request.cards, 0.0) + amount
+        return needs
+
+    def _beside_minimum(
+        self, job: Job, minimum: Needs, own: CardHolding, others: Collection[CardHolding], on_cards: bool
+    ) -> tuple[Needs, Amounts]:
+        """Returns what is reserved for a job and not allocated yet, and what it holds of its own queue beyond its
+        minimum. ``others``: what other queues are charged for; ``on_cards``: whether Pods of the job request cards."""
+        allocated = own.allocated
+        if others:
+            allocated = dict(allocated)
+            for holding in others:
+                add(allocated, holding.allocated.items())
+        reserved, elastic = compare_with_minimum(minimum, allocated)
+        if not has_minimum_pods(job):  # with fewer Pods than its minimum, it has no card to spare
+            elastic = {name: amount for name, amount in elastic.items() if name in (CPU, MEMORY)}
+        if others:
+            elastic = {name: min(amount, own.allocated.get(name, 0.0)) for name, amount in elastic.items()}
+        if not (reserves(job) or (job.min_resources is None and job.phase == INQUEUE)):
+            reserved = {}
+        elif job.gated is not None and not (self.unlimited and on_cards):
+            for names, index in (((CPU,), CPU_INDEX), ((MEMORY,), MEMORY_INDEX)):
+                if names in reserved:
+                    reserved[names] = max(reserved[names] - float(job.gated[index]), 0.0)
+        return reserved, elastic
 
     def _unproven(self, job: Job) -> tuple[Task, ...]:
         if math.isinf(self.signed_since):
@@ -164,7 +174,8 @@ class AccountBuilder:
     def _holding(
         self, held: Iterable[list[Task]], leaving: Iterable[list[Task]], placed: Mapping[str, int]
     ) -> CardHolding:
-        """Sums what tasks on nodes hold; each group has tasks of one class. ``placed``: as in ``_rows_of``."""
+        """Sums what tasks on nodes hold; each group has tasks of one class. ``placed``: uid -> row of tasks that this
+        session has placed."""
         holding = CardHolding({}, {})
         for groups, amounts in ((held, holding.allocated), (leaving, holding.releasing)):
             for tasks in groups:
@@ -182,11 +193,8 @@ class AccountBuilder:
         """Returns why the alternative cards of Pods (or of the PodGroup, for missing Pods) conflict, or ""."""
         texts = [self._demands.of(tasks[0].cls).conflict for tasks in waiting]
         if not has_minimum_pods(job):
-            texts += [self._demands.conflict(self._canonical(names), CARD_REQUEST) for names in announced]
+            texts += [self._demands.conflict(self._demands.canonical(names), CARD_REQUEST) for names in announced]
         return next(filter(None, texts), "")
-
-    def _canonical(self, names: Names) -> Names:
-        return self._demands.canonical(names)
 
     def _minimum(self, job: Job, announced: Mapping[Names, float], on_cards: bool) -> Needs:
         given = job.reservation_limit
@@ -213,7 +221,7 @@ class AccountBuilder:
                 cpu, memory = min(cpu, own[CPU]), min(memory, own[MEMORY])
         elif announced and not has_minimum_pods(job):
             for written, amount in announced.items():
-                names = self._canonical(written)
+                names = self._demands.canonical(written)
                 needs[names] = needs.get(names, 0.0) + amount
             if self.unlimited:
                 cpu = memory = 0.0

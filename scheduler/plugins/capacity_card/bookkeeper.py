@@ -124,20 +124,12 @@ LIMITED: Final = ((CPU, CPU_INDEX), (MEMORY, MEMORY_INDEX))
 class Bookkeeper:
     """Opens and fills the books of one session."""
 
-    def __init__(
-        self,
-        session: PluginSession,
-        inventory: CardInventory,
-        account_builder: AccountBuilder,
-        settled: SettledAccounts,
-        *,
-        borrowing: bool,
-    ) -> None:
-        """``settled``: the amounts of settled jobs; ``borrowing``: queues borrow from each other."""
+    def __init__(self, session: PluginSession, account_builder: AccountBuilder, *, borrowing: bool) -> None:
+        """``borrowing``: queues borrow from each other."""
         self._session = session
-        self._inventory = inventory
+        self._inventory = account_builder.inventory
         self._account_builder = account_builder
-        self._settled = settled
+        self._settled = settled_accounts(session.snapshot, account_builder)
         self._borrowing = borrowing
 
     def open_books(self) -> dict[str, CardBook]:

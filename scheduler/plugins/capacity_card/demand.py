@@ -83,10 +83,10 @@ class Demands:
     """The demands of task classes against one inventory."""
 
     def __init__(self, inventory: CardInventory, dimensions: Dimensions, unlimited: bool) -> None:
-        """``unlimited``: cpu and memory of Pods that request cards are not limited."""
+        """``unlimited``: whether cpu and memory of Pods that request cards are not limited."""
         self.inventory = inventory
         self._dimensions = dimensions
-        self._unlimited = unlimited
+        self.unlimited = unlimited
         self._known: dict[int, CardDemand] = {}
 
     def of(self, cls: TaskClass) -> CardDemand:
@@ -155,7 +155,7 @@ class Demands:
             return HeldCards([(CPU, demand.cpu * len(tasks)), (MEMORY, demand.memory * len(tasks))], [])
         recorded, others = _by_record(tasks, rows())
         # Cpu and memory may be unlimited for Pods with cards, even if the labels that name the cards were removed.
-        number = len(others) if self._unlimited else len(tasks)
+        number = len(others) if self.unlimited else len(tasks)
         held = self._cards_held(cls, recorded, others)
         held.amounts.extend(((CPU, demand.cpu * number), (MEMORY, demand.memory * number)))
         return held
@@ -204,7 +204,7 @@ class Demands:
                 every = self.inventory.by_resource.get(resource, ())
                 card_request = CardsOfTask(resource, requested[resource], every, (resource,), False)
             card_requests.append(card_request)
-        free = self._unlimited and bool(card_requests)
+        free = self.unlimited and bool(card_requests)
         return CardDemand(
             card_requests=tuple(card_requests),
             cards=cards,
@@ -239,7 +239,7 @@ class Demands:
 
 
 def _card(card_request: CardsOfTask, code: int, names: Sequence[str]) -> str:
-    """Returns the card to charge, or "". ``code``: that of the node's card; -1 if the node has no known card."""
+    """Returns the card to charge, or "". ``code``: the code of the node's card; -1 if the node has no known card."""
     if code >= 0:
         return names[code]
     return card_request.cards[0] if card_request.named else ""

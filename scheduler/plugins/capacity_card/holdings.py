@@ -85,42 +85,27 @@ def charged_queue(task: Task, present: str) -> str:
 
 def charged_elsewhere(job: Job, queue: str, holding: CardHolding) -> Malformed:
     """Reports that a queue is charged for tasks of a job in another queue."""
-    return Malformed(
-        "PodGroup",
-        job.namespace,
-        job.name,
-        "spec.queue",
-        f"queue <{job.queue}> did not admit all running Pods of the PodGroup",
-        f"queue <{queue}>, which admitted some, is charged for these until they end",
-        EVENT_CHARGED_QUEUE,
-        str(holding),
-    )
+    problem = f"queue <{job.queue}> did not admit all running Pods of the PodGroup"
+    consequence = f"queue <{queue}>, which admitted some, is charged for these until they end"
+    charge = EVENT_CHARGED_QUEUE, str(holding)
+    return Malformed("PodGroup", job.namespace, job.name, "spec.queue", problem, consequence, *charge)
 
 
 def missing_group(task: Task, queue: str, holding: CardHolding) -> Malformed:
     """Reports that a queue is charged for a task without a job."""
-    return Malformed(
-        "Pod",
-        task.namespace,
-        task.name,
-        f"metadata.annotations[{GROUP_NAME}]",
-        f"PodGroup {task.job} does not exist" if task.job else "no PodGroup is named",
-        f"queue <{queue}>, which admitted the Pod, is charged for it until it ends",
-        EVENT_CHARGED_QUEUE,
-        str(holding),
-    )
+    problem = f"PodGroup {task.job} does not exist" if task.job else "no PodGroup is named"
+    consequence = f"queue <{queue}>, which admitted the Pod, is charged for it until it ends"
+    return _charged_pod(task, GROUP_NAME, problem, consequence, holding)
 
 
 def missing_record(task: Task, queues: Iterable[str], holding: CardHolding) -> Malformed:
     """Reports that every queue that may have admitted a task is charged for it."""
     charged = ", ".join(f"<{queue}>" for queue in queues) or "none"
-    return Malformed(
-        "Pod",
-        task.namespace,
-        task.name,
-        f"metadata.annotations[{BINDING_RECORD}]",
-        "no record that the scheduler signed, so the queue that admitted the Pod is not known",
-        f"every queue that PodGroups of the namespace name is charged for it until it ends ({charged})",
-        EVENT_CHARGED_QUEUE,
-        str(holding),
-    )
+    problem = "no record that the scheduler signed, so the queue that admitted the Pod is not known"
+    consequence = f"every queue that PodGroups of the namespace name is charged for it until it ends ({charged})"
+    return _charged_pod(task, BINDING_RECORD, problem, consequence, holding)
+
+
+def _charged_pod(task: Task, key: str, problem: str, consequence: str, holding: CardHolding) -> Malformed:
+    field, charge = f"metadata.annotations[{key}]", (EVENT_CHARGED_QUEUE, str(holding))
+    return Malformed("Pod", task.namespace, task.name, field, problem, consequence, *charge)

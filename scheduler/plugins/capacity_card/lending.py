@@ -19,7 +19,7 @@ from scheduler.plugins.capacity_card.holdings import Amounts, add
 
 
 class LendingBook(Protocol):
-    """What lending needs of the book of a queue."""
+    """What lending and loans need of the book of a queue."""
 
     queue: Queue
     limits: Amounts
@@ -30,6 +30,7 @@ class LendingBook(Protocol):
     inqueue: Amounts
 
     def limit(self, name: str) -> float: ...
+    def held(self, name: str) -> float: ...
     def used(self, name: str) -> float: ...
     def pending(self, card: str) -> float: ...
 
@@ -152,18 +153,7 @@ LoansByQueue = dict[str, dict[str, Loan]]
 """Queue -> card -> what it has borrowed and lent."""
 
 
-class LoanBook(Protocol):
-    """What loans need of the book of a queue."""
-
-    queue: Queue
-    limits: Amounts
-    lending_limits: Amounts
-
-    def limit(self, name: str) -> float: ...
-    def held(self, name: str) -> float: ...
-
-
-def loans(books: Iterable[LoanBook], cards: Iterable[str]) -> LoansByQueue:
+def loans(books: Iterable[LendingBook], cards: Iterable[str]) -> LoansByQueue:
     """Returns the loans of these cards. Queues without any are left out."""
     ordered = sorted(books, key=lambda book: book.queue.name)
     found: LoansByQueue = {}
@@ -182,7 +172,7 @@ def loans(books: Iterable[LoanBook], cards: Iterable[str]) -> LoansByQueue:
     return found
 
 
-def borrowed_of(book: LoanBook, card: str) -> float:
+def borrowed_of(book: LendingBook, card: str) -> float:
     """Returns what the Pods of a queue hold beyond its quota."""
     return max(book.held(card) - book.limit(card), 0.0)
 

@@ -21,18 +21,16 @@ from scheduler.api.reasons import FitErrors, Malformed, Refusal, Shortage
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED, CodedFilter, Filter, MaskFilter, PinUse, Score, StaticScore
-from scheduler.framework.extension import (
-    Vote,
-)
+from scheduler.framework.extension import Vote
 from scheduler.framework.figures import Figures, QueueShare, QueueUsage
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, Needs
-from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper, CardPlacements, settled_accounts
+from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper, CardPlacements
 from scheduler.plugins.capacity_card.books import CardBook
 from scheduler.plugins.capacity_card.card_labels import CardResources
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
-from scheduler.plugins.capacity_card.demand import UNKNOWN, CardsOfTask, Demands, join_names
+from scheduler.plugins.capacity_card.demand import CardsOfTask, Demands, join_names
 from scheduler.plugins.capacity_card.discovery import inventory_of
 from scheduler.plugins.capacity_card.lending import Lending, LoansByQueue, loans
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
@@ -68,13 +66,8 @@ class CapacityCard:
         card_resources = self._card_resources(session.queues.values())
         self._inventory = inventory_of(session.snapshot.memory, session.nodes.facts, card_resources)
         self._demands = Demands(self._inventory, session.dimensions, self._unlimited)
-        self._account_builder = AccountBuilder(
-            self._demands, session.nodes.index, self._unlimited, session.snapshot.signed_since
-        )
-        settled = settled_accounts(session.snapshot, self._account_builder)
-        self._bookkeeper = Bookkeeper(
-            session, self._inventory, self._account_builder, settled, borrowing=self._borrowing
-        )
+        account_builder = AccountBuilder(self._demands, session.nodes.index, session.snapshot.signed_since)
+        self._bookkeeper = Bookkeeper(session, account_builder, borrowing=self._borrowing)
         self._books = self._reported = self._bookkeeper.open_books()
         self._loans: LoansByQueue | None = None
         found: dict[Malformed, None] = dict.fromkeys(self._inventory.problems)
@@ -108,9 +101,8 @@ class CapacityCard:
         return msgspec.structs.replace(self._named_cards, ascend=ascend)
 
     def _open_reclaim(self) -> None:
-        session, demands = self._session, self._demands
-        row_of = lambda node: session.nodes.index.get(node, UNKNOWN)  # noqa: E731
-        reclaiming = Reclaiming(self._books, demands, session.jobs, row_of, session.dimensions.find)
+        session = self._session
+        reclaiming = Reclaiming(session, self._books, self._demands)
         session.add_keeps_deserved(reclaiming.losses, bound=reclaiming.possible_losses, most=reclaiming.most)
         if not self._borrowing:
             return
@@ -317,7 +309,7 @@ class CapacityCard:
         return self._mask_filter(cards, resource, f"node(s) had no card {' or '.join(written)}")
 
     def _mask_filter(self, cards: Sequence[str], resource: str | None, reason: str) -> Filter:
-        """Passes nodes with one of the cards. ``reason``: that of other nodes, unless they lack a label."""
+        """Passes nodes with one of the cards. ``reason``: why other nodes are refused, unless they lack a label."""
         passes = self._inventory.nodes_with(cards, resource)
         codes, labels = self._inventory.missing_labels(resource) if resource is not None else (None, ())
         if codes is None or not labels:

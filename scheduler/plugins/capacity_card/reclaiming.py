@@ -4,11 +4,10 @@ A queue deserves its quota. So no queue loses tasks to another one because of ca
 more than its quota, whether or not queues borrow.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from scheduler.api.job import Job
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.node import Column, Mask
 from scheduler.api.queue import Queue
@@ -16,28 +15,20 @@ from scheduler.api.resource import SMALLEST
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.eviction_candidates import EvictionCandidates
 from scheduler.framework.extension import EvictionContext, Protection, ReclaimContext
+from scheduler.framework.plugin_session import PluginSession
 from scheduler.plugins.capacity_card.books import CardBook
-from scheduler.plugins.capacity_card.demand import AmountList, CardsOfTask, Demands
+from scheduler.plugins.capacity_card.demand import UNKNOWN, AmountList, CardsOfTask, Demands
 from scheduler.plugins.capacity_card.holdings import Amounts, add, charged_queue
 
 
 class Reclaiming:
     """Which tasks give back borrowed cards."""
 
-    def __init__(
-        self,
-        books: Mapping[str, CardBook],
-        demands: Demands,
-        jobs: Mapping[str, Job],
-        row_of: Callable[[str], int],
-        position_of: Callable[[str], int | None],
-    ) -> None:
-        """``row_of``: returns the row of a node; ``position_of``: the position of a resource in vectors."""
+    def __init__(self, session: PluginSession, books: Mapping[str, CardBook], demands: Demands) -> None:
+        self._session = session
+        self._jobs = session.jobs
         self._books = books
         self._demands = demands
-        self._jobs = jobs
-        self._row_of = row_of
-        self._position_of = position_of
 
     def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         """Whether the cards of the tasks are within the queue's own quota."""
@@ -95,7 +86,7 @@ class Reclaiming:
 
     def _victims(self, queue: str, classes: Sequence[TaskClass], candidates: Sequence[Task]) -> list[Task]:
         """Returns the candidates that hold a card that the queue reclaims for the classes, of queues that have borrowed
-        it; all candidates if no card is wanted. ``classes``: those of the tasks that reclaim.
+        it; all candidates if no card is wanted. ``classes``: the classes of the tasks that reclaim.
 
         If a queue has borrowed at least the wanted number, all its tasks are victims; other plugins and the action
         choose among them. Otherwise they are victims as long as it has still borrowed some when those before are
@@ -161,7 +152,7 @@ class Reclaiming:
         wanted = self._wanted(context)
         cards: dict[int, set[str]] = {}
         for request in (request for cls in context.classes for request in self._demands.of(cls).card_requests):
-            d = self._position_of(request.resource)
+            d = self._session.dimensions.find(request.resource)
             if d is not None and d < len(result):
                 cards.setdefault(d, set()).update(card for card in request.cards if card in wanted)
         for d, names in cards.items():
@@ -200,7 +191,7 @@ class Reclaiming:
 
     def _held_of(self, task: Task, cards: Collection[str]) -> AmountList:
         """Returns what a task holds of these cards, or of cpu and memory."""
-        held = self._demands.holdings((task,), lambda: (self._row_of(task.node),))
+        held = self._demands.holdings((task,), lambda: (self._session.nodes.index.get(task.node, UNKNOWN),))
         return [item for item in held.amounts if item[0] in cards and item[1] > 0]
 
 

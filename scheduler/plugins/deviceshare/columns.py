@@ -108,7 +108,7 @@ class ClaimColumns:
             codes[rows] = np.array(of_kinds, dtype=np.int64)[nodes.kind[rows]]
 
     def _eligible(self, row: int) -> int:
-        """The mask of the cards of a node that the claim accepts."""
+        """Returns the mask of the cards of a node that the claim accepts."""
         return self._ledger.family.eligible(self._claim, self._ledger.node_states[row].inventory)
 
     def _sync(self) -> None:
@@ -191,8 +191,8 @@ class IdleScore:
         self._weight = weight
 
     def values(self, rows: Rows, ahead: Counts | None) -> Column:
-        """If some nodes need a fallback template: 16 for the best node that needs none, 8 for the nodes before it.
-        Otherwise 8 for the best node."""
+        """Returns 8 for the best node. If some nodes need a fallback template, returns 16 for the best node that needs
+        none, and 8 for the nodes before it."""
         column: Column = np.zeros(len(rows))
         order = np.argsort(self._nodes.idle[self._position, rows], kind="stable")
         fallback = self._columns.scores(rows, None)[order] < 1

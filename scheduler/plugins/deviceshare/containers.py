@@ -5,17 +5,38 @@ the Pod's spec. Annotations that list devices by container follow this order. In
 after them start, so that these may use the same part of a card; sidecars keep what they have.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import add
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from scheduler.api.objects import Container, PodSpec
+from scheduler.api.objects import ConfigMap, Container, Node, PodSpec
 from scheduler.api.pod_amounts import effective_total, is_sidecar
+from scheduler.api.reasons import Malformed
+from scheduler.api.task import Task
 from scheduler.framework.remedies.adjustments import join_names
-from scheduler.plugins.deviceshare.cards import CardRequests, CardUse, ContainerKind, ContainerRequest, Grant
-from scheduler.plugins.deviceshare.family import limit_of
+from scheduler.plugins.deviceshare.cards import (
+    WHOLE_PERCENT,
+    Card,
+    CardRequests,
+    CardUse,
+    ContainerKind,
+    ContainerRequest,
+    Grant,
+)
+from scheduler.plugins.deviceshare.family import (
+    Claim,
+    DeviceFamily,
+    FamilyInventory,
+    limit_of,
+    limit_or_request,
+    node_problem,
+    pod_problem,
+)
+from scheduler.plugins.deviceshare.wire import WireError, parse_uses
 
 A = TypeVar("A")
 _DESCRIBED: Final = 4
@@ -41,9 +62,23 @@ def in_allocation_order(spec: PodSpec) -> Iterator[tuple[Container, ContainerKin
 
 def requests_of(spec: PodSpec, request: Callable[[Container], ContainerRequest | None]) -> CardRequests:
     """Returns the requests of the containers that request cards, in the order in which the kubelet allocates their
-    devices. ``request``: of one container; None if it requests no card."""
+    devices. ``request``: returns the request of one container; None if it requests no card."""
     found = ((request(container), kind) for container, kind in in_allocation_order(spec))
     return tuple(card_request._replace(kind=kind) for card_request, kind in found if card_request is not None)
+
+
+def card_request(
+    container: Container, number: str, memory: str, cores: str, percentage: str = ""
+) -> ContainerRequest | None:
+    """Returns the request of a container for cards; None if it requests none. The parameters are the names of the
+    resources that count the cards, and the memory and cores of each. Without a memory, it requests all of it."""
+    cards = limit_of(container, number)
+    if cards == 0 or (cards is None and limit_of(container, memory) is None):
+        return None
+    amount, percent = limit_or_request(container, memory) or 0, limit_or_request(container, percentage)
+    if percent is None:
+        percent = -1 if amount else WHOLE_PERCENT
+    return ContainerRequest(1 if cards is None else cards, amount, limit_or_request(container, cores) or 0, percent)
 
 
 def peak_limit(spec: PodSpec, name: str) -> int:
@@ -52,14 +87,14 @@ def peak_limit(spec: PodSpec, name: str) -> int:
 
 
 def unserved_init_containers(spec: PodSpec, name: str) -> str:
-    """Why a device plugin that ignores init containers cannot serve a Pod that requests a resource, or ""."""
+    """Returns why a device plugin that ignores init containers cannot serve a Pod that requests a resource, or ""."""
     init_containers = {container.name: limit_of(container, name) for container in spec.init_containers or ()}
     asking = join_names([f"init container {other} for {amount}" for other, amount in init_containers.items() if amount])
     return f"the device plugin of {name} serves no init containers; the Pod asks in {asking}" if asking else ""
 
 
 def description_of(requests: CardRequests, describe: Callable[[ContainerRequest], str]) -> str:
-    """The requests of a Pod, for messages: those of the first containers with cards."""
+    """Returns the requests of a Pod, for messages: those of the first containers with cards."""
     parts = [describe(request) for request in requests[:_DESCRIBED]]
     if len(requests) > _DESCRIBED:
         parts.append(f"cards for {len(requests) - _DESCRIBED} more containers")
@@ -74,8 +109,8 @@ def peak(
     add: Callable[[A, A], A],
     maximum: Callable[[A, A], A],
 ) -> A:
-    """The most that the containers of a Pod use at once, as Kubernetes computes the request of a Pod. ``amount``: of
-    what one container uses; ``add`` and ``maximum`` combine amounts."""
+    """Returns the most that the containers of a Pod use at once, as Kubernetes computes the request of a Pod.
+    ``amount``: returns the amount of what one container uses; ``add`` and ``maximum`` combine amounts."""
     started: list[_Granted] = []
     running: list[_Granted] = []
     for request, uses in zip(requests, grant, strict=False):
@@ -85,7 +120,8 @@ def peak(
 
 
 def held_of(requests: CardRequests, grant: Grant) -> Grant:
-    """What a grant takes from the cards as long as the Pod exists: of each card the most that containers use at once.
+    """Returns what a grant takes from the cards as long as the Pod exists: of each card the most that containers use at
+    once.
 
     Different partitions of a card count together, because a partition exists whether it is in use or not. Without
     ordinary init containers this is the grant.
@@ -140,3 +176,62 @@ def aligned(requests: CardRequests, listed: Grant) -> Grant:
         return listed
     of_apps = dict(zip(apps, listed, strict=True))
     return tuple(of_apps.get(number, ()) for number in range(len(requests)))
+
+
+class ContainerClaim(Claim, Protocol):
+    """A request of single containers."""
+
+    @property
+    def containers(self) -> CardRequests:
+        """The requests of the containers."""
+
+
+CC = TypeVar("CC", bound=ContainerClaim)
+
+
+class ContainerFamily(DeviceFamily[CC]):
+    """A family whose device plugin registers the cards of a node in an annotation of the Node, and whose Pods have an
+    annotation that lists the cards of each container."""
+
+    register_key: str
+    """The annotation of Nodes."""
+    held_key: str
+    """The annotation of Pods."""
+
+    @abstractmethod
+    def _registered(self, text: str) -> FamilyInventory:
+        """Parses the annotation of a Node: its cards without any usage. Raises WireError."""
+
+    def _use(
+        self, register: FamilyInventory, places: Mapping[str, int], name: str, memory: int, cores: int
+    ) -> CardUse | None:
+        """Returns the use of a card from an entry in the annotation of a Pod; None if the node does not have the card.
+        ``places``: name of a card of the node -> its position."""
+        return CardUse(places[name], memory, cores) if name in places else None
+
+    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
+        try:
+            register = self._registered((node.metadata.annotations or {}).get(self.register_key, ""))
+        except WireError as error:
+            return FamilyInventory((), (), problems=(node_problem(node, self.register_key, str(error)),))
+        problems: list[Malformed] = []
+        places = {name: i for i, name in enumerate(register.names)}
+        grants: dict[str, Grant] = {}
+        for task in tasks:
+            if self.held_key in task.annotations:
+                try:
+                    listed = parse_uses(task.annotations[self.held_key])
+                except WireError as error:
+                    problems.append(pod_problem(task, self.held_key, str(error)))
+                    continue
+                grants[task.uid] = tuple(
+                    tuple(use for entry in entries if (use := self._use(register, places, *entry)) is not None)
+                    for entries in listed
+                )
+        return replace(register, grants=grants, problems=tuple(problems))
+
+    def upper_bounds(self, claim: CC, card: Card) -> CardRequests:
+        return tuple(request._replace(memory=request.memory_of(card)) for request in claim.containers)
+
+    def held(self, claim: CC, grant: Grant) -> Grant:
+        return held_of(claim.containers, grant)

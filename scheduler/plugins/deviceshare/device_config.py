@@ -11,13 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from scheduler.api.names import (
-    ASCEND_310P,
-    VGPU_CORES,
-    VGPU_MEMORY,
-    VGPU_MEMORY_PERCENTAGE,
-    VGPU_NUMBER,
-)
+from scheduler.api.names import ASCEND_310P, VGPU_CORES, VGPU_MEMORY, VGPU_MEMORY_PERCENTAGE, VGPU_NUMBER
 from scheduler.framework.documents import DocumentError, read_yaml
 from scheduler.plugins.deviceshare.cards import Instances, Layouts, MigLayout
 

@@ -46,13 +46,13 @@ class ExclusionRules:
         """Key of a job -> the same key if a pending task of the job must not share with its other tasks, else ""."""
 
     def exclusion(self, cls: TaskClass, job_key: str) -> ExclusionRule | None:
-        """The restriction for tasks of a class in a job; None if there is none."""
+        """Returns the restriction for tasks of a class in a job; None if there is none."""
         rules = tuple(rule for rule in self._rules if _matches(cls.labels, rule))
         group = job_key if _spreads(cls) else None
         return ExclusionRule(rules, group) if rules or group is not None else None
 
     def exclusive_job(self, job: Job) -> str:
-        """The key of the job if one of its pending tasks must not share with its other tasks, else ""."""
+        """Returns the key of the job if one of its pending tasks must not share with its other tasks, else ""."""
         known = self._exclusive_jobs.get(job.key)
         if known is None:
             exclusive = any(_spreads(task.cls) for task in job.of(TaskStatus.PENDING).values())

@@ -9,8 +9,9 @@ containers, and a Pod takes the first cards that have room left. This requires a
 change: a fixed one, or one with the used cards first. For any other order the tasks are placed.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.class_view.runs import MAX_RUN
 from scheduler.plugins.deviceshare.cards import (
+    ALL_CARDS,
     ALL_CORES,
     Card,
     CardPlacement,
@@ -65,54 +67,73 @@ class FamilyInventory(msgspec.Struct, frozen=True):
     """Position of a card that the device plugin reports as unhealthy -> its name in messages."""
 
 
-class DeviceFamily(Protocol[C]):
+class DeviceFamily(ABC, Generic[C]):
     """One kind of device."""
 
     name: str
     """Volcano's name of the device."""
     title: str
     """Plural, for messages: ``vGPUs``."""
-    lock: str
+    lock: str = ""
     """The annotation that locks a node for its device plugin; "" if there is no lock."""
-    config_map_prefix: str
+    config_map_prefix: str = ""
     """Namespace and name of the ConfigMap that describes a node's devices, without the name of the node; "": there is
     none."""
 
     @property
+    @abstractmethod
     def key(self) -> Hashable:
         """Families with equal keys read the same from a node."""
 
+    @abstractmethod
     def claim(self, cls: TaskClass) -> C | None:
-        """The request of a class; None if it requests no device of this family."""
+        """Returns the request of a class; None if it requests no device of this family."""
 
+    @abstractmethod
     def has(self, node: Node) -> bool:
         """Whether a node has devices of this family."""
 
+    @abstractmethod
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
         """Reads the cards of a node that has devices, and what the ``tasks`` on it hold of them, by entries of their
         annotations. ``source``: its ConfigMap, if there is one."""
 
+    @abstractmethod
     def upper_bounds(self, claim: C, card: Card) -> CardRequests:
-        """The most that each container of a task with the claim may use of ``card``, and the number of cards."""
+        """Returns the most that each container of a task with the claim may use of ``card``, and the number of
+        cards."""
 
     def names_cards(self, claim: C) -> bool:
         """Whether the claim accepts or excludes single cards by their ids."""
+        return False
 
     def eligible(self, claim: C, inventory: FamilyInventory) -> int:
-        """The mask of the cards of a node that the claim accepts, whether free or not; 0 if there is none."""
+        """Returns the mask of the cards of a node that the claim accepts, whether free or not; 0 if there is none."""
+        return ALL_CARDS
 
+    @abstractmethod
     def place(self, cards: Cards, claim: C, eligible: int) -> CardPlacement | None:
-        """The placement of one task on the cards of a mask; None if it does not fit."""
+        """Returns the placement of one task on the cards of a mask; None if it does not fit."""
 
     def held(self, claim: C, grant: Grant) -> Grant:
-        """What a grant takes from the cards as long as the Pod exists."""
+        """Returns what a grant takes from the cards as long as the Pod exists."""
+        return grant
 
     def room(self, cards: Cards, claim: C, eligible: int, exclusive: bool) -> int:
-        """The number of tasks that ``place`` places one after the other, up to MAX_RUN. ``exclusive``: no two tasks
-        share a card."""
+        """Returns the number of tasks that ``place`` places one after the other, up to MAX_RUN. ``exclusive``: no two
+        tasks share a card."""
+        for number in range(MAX_RUN):
+            placement = self.place(cards, claim, eligible)
+            if placement is None:
+                return number
+            cards = charge(cards, placement.held)
+            if exclusive:
+                eligible &= ~mask_of(placement.grant)
+        return MAX_RUN
 
+    @abstractmethod
     def annotations(self, task: Task, claim: C, node: Node, inventory: FamilyInventory, grant: Grant) -> dict[str, str]:
-        """The annotations of the Pod for the device plugin."""
+        """Returns the annotations of the Pod for the device plugin."""
 
 
 def limit_of(container: Container, name: str) -> int | None:
@@ -137,12 +158,12 @@ def has_allocatable(node: Node, name: str) -> bool:
 
 
 def node_problem(node: Node, key: str, problem: str) -> Malformed:
-    """An annotation of a Node that cannot be used."""
+    """Reports an annotation of a Node that cannot be used."""
     return Malformed("Node", "", node.metadata.name, f"metadata.annotations[{key}]", problem)
 
 
 def pod_problem(task: Task, key: str, problem: str) -> Malformed:
-    """An annotation of a Pod that cannot be used."""
+    """Reports an annotation of a Pod that cannot be used."""
     return Malformed("Pod", task.namespace, task.name, f"metadata.annotations[{key}]", problem)
 
 
@@ -185,15 +206,3 @@ def pod_room(cards: Cards, request: ContainerRequest, order: Sequence[int], *, e
             counts[i] -= times
         placed += times
     return min(MAX_RUN, placed)
-
-
-def room_by_placement(family: DeviceFamily[C], cards: Cards, claim: C, eligible: int, exclusive: bool) -> int:
-    """Computes ``DeviceFamily.room`` by placing one task after the other."""
-    for number in range(MAX_RUN):
-        placement = family.place(cards, claim, eligible)
-        if placement is None:
-            return number
-        cards = charge(cards, placement.held)
-        if exclusive:
-            eligible &= ~mask_of(placement.grant)
-    return MAX_RUN

@@ -11,20 +11,12 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
-from scheduler.api.names import (
-    GPU_INDEX,
-    GPU_MEMORY,
-    GPU_NODE_LOCK,
-    GPU_NUMBER,
-    GPU_PREDICATE_TIME,
-    GPU_UNHEALTHY_IDS,
-)
+from scheduler.api.names import GPU_INDEX, GPU_MEMORY, GPU_NODE_LOCK, GPU_NUMBER, GPU_PREDICATE_TIME, GPU_UNHEALTHY_IDS
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
-    ALL_CARDS,
     MAX_CARDS,
     UNLIMITED,
     Card,
@@ -37,7 +29,7 @@ from scheduler.plugins.deviceshare.cards import (
     fits,
 )
 from scheduler.plugins.deviceshare.containers import peak_limit, unserved_init_containers
-from scheduler.plugins.deviceshare.family import FamilyInventory, node_problem, pod_problem, pod_room
+from scheduler.plugins.deviceshare.family import DeviceFamily, FamilyInventory, node_problem, pod_problem, pod_room
 from scheduler.plugins.support.predicate_times import NodeTimes
 
 
@@ -56,12 +48,11 @@ class GpuClaim(msgspec.Struct, frozen=True):
         return "idle GPU" if self.number == 1 else f"{self.number} idle GPUs"
 
 
-class GpuShare:
+class GpuShare(DeviceFamily[GpuClaim]):
     """The family of GPUs shared by memory, or allocated by number (``whole``)."""
 
     name = "GpuShare"
     title = "GPUs"
-    config_map_prefix = ""
 
     def __init__(self, times: NodeTimes, *, whole: bool, locks: bool) -> None:
         self.whole = whole
@@ -121,21 +112,12 @@ class GpuShare:
     def upper_bounds(self, claim: GpuClaim, card: Card) -> CardRequests:
         return (ContainerRequest(claim.number or 1, claim.memory),)
 
-    def names_cards(self, claim: GpuClaim) -> bool:
-        return False
-
-    def eligible(self, claim: GpuClaim, inventory: FamilyInventory) -> int:
-        return ALL_CARDS
-
     def place(self, cards: Cards, claim: GpuClaim, eligible: int) -> CardPlacement | None:
         if claim.unserved:
             return None
         wanted = claim.number or 1
         uses = [CardUse(i, claim.memory) for i, card in enumerate(cards) if fits(card, claim.memory, 0)][:wanted]
         return CardPlacement((tuple(uses),)) if len(uses) == wanted else None
-
-    def held(self, claim: GpuClaim, grant: Grant) -> Grant:
-        return grant
 
     def room(self, cards: Cards, claim: GpuClaim, eligible: int, exclusive: bool) -> int:
         if claim.unserved:

@@ -34,15 +34,12 @@ from scheduler.api.names import (
     VNPU_MODE,
 )
 from scheduler.api.objects import ConfigMap, Container, Node
-from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
     ALL_CARDS,
     ALL_CORES,
     MAX_CONTAINERS,
     SPREAD,
-    WHOLE_PERCENT,
-    Card,
     CardPlacement,
     CardRequests,
     Cards,
@@ -53,19 +50,17 @@ from scheduler.plugins.deviceshare.cards import (
     card_score,
     fits,
 )
-from scheduler.plugins.deviceshare.containers import description_of, held_of, in_allocation_order, requests_of
-from scheduler.plugins.deviceshare.device_config import NpuModel
-from scheduler.plugins.deviceshare.family import (
-    FamilyInventory,
-    has_allocatable,
-    limit_of,
-    limit_or_request,
-    node_problem,
-    pod_problem,
-    pod_room,
-    room_by_placement,
+from scheduler.plugins.deviceshare.containers import (
+    ContainerFamily,
+    card_request,
+    description_of,
+    held_of,
+    in_allocation_order,
+    requests_of,
 )
-from scheduler.plugins.deviceshare.wire import WireError, format_uses, parse_npus, parse_uses
+from scheduler.plugins.deviceshare.device_config import NpuModel
+from scheduler.plugins.deviceshare.family import FamilyInventory, has_allocatable, pod_room
+from scheduler.plugins.deviceshare.wire import format_uses, parse_npus
 
 LINKED_PREFIX: Final = "Ascend910"
 """Prefix of the models whose NPUs may be connected by networks."""
@@ -101,10 +96,8 @@ class NpuClaim(msgspec.Struct, frozen=True):
         return f"{number} {self.title}s with {memory} of their memory free"
 
 
-class HamiNpu:
+class HamiNpu(ContainerFamily[NpuClaim]):
     """The family of one NPU model."""
-
-    config_map_prefix = ""
 
     def __init__(self, model: NpuModel, policy: str, now: float, *, soft: bool, locks: bool) -> None:
         self.name = model.name
@@ -114,8 +107,8 @@ class HamiNpu:
         self._policy = policy
         self._soft = soft
         self._now = str(int(now))
-        self._held_key = f"{HAMI_PREFIX}{model.name}{HAMI_ALLOCATED_SUFFIX}"
-        self._register_key = f"{HAMI_REGISTER_PREFIX}{model.name}"
+        self.held_key = f"{HAMI_PREFIX}{model.name}{HAMI_ALLOCATED_SUFFIX}"
+        self.register_key = f"{HAMI_REGISTER_PREFIX}{model.name}"
 
     @property
     def key(self) -> Hashable:
@@ -148,12 +141,7 @@ class HamiNpu:
 
     def _card_request(self, container: Container) -> ContainerRequest | None:
         model = self._model
-        number = limit_of(container, model.resource)
-        if number == 0 or (number is None and limit_of(container, model.memory_resource) is None):
-            return None
-        memory = limit_or_request(container, model.memory_resource) or 0
-        cores = limit_or_request(container, model.core_resource) or 0
-        return ContainerRequest(1 if number is None else number, memory, cores, -1 if memory else WHOLE_PERCENT)
+        return card_request(container, model.resource, model.memory_resource, model.core_resource)
 
     def annotations(
         self, task: Task, claim: NpuClaim, node: Node, inventory: FamilyInventory, grant: Grant
@@ -168,7 +156,7 @@ class HamiNpu:
         runtime = [self._runtime(claim, inventory.names[use.card], use) for use in every]
         return {
             f"{HAMI_PREFIX}{self.name}{HAMI_TO_ALLOCATE_SUFFIX}": "".join(by_position),
-            self._held_key: "".join(entries),
+            self.held_key: "".join(entries),
             f"{HUAWEI_PREFIX}{self.name}": json.dumps(runtime, separators=(",", ":")),
             PREDICATE_TIME: self._now,
             HAMI_NODE: node.metadata.name,
@@ -178,7 +166,7 @@ class HamiNpu:
         }
 
     def _runtime(self, claim: NpuClaim, name: str, use: CardUse) -> dict[str, Any]:
-        """The entry of one NPU for the container runtime, without zero and empty values."""
+        """Returns the entry of one NPU for the container runtime, without zero and empty values."""
         if claim.soft:
             rest: dict[str, Any] = {"memory": use.memory, "core": use.cores}
         else:
@@ -188,38 +176,15 @@ class HamiNpu:
 
     # --- nodes ---
     def has(self, node: Node) -> bool:
-        return self._register_key in (node.metadata.annotations or {}) and has_allocatable(node, self._model.resource)
+        return self.register_key in (node.metadata.annotations or {}) and has_allocatable(node, self._model.resource)
 
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
         annotations = node.metadata.annotations or {}
-        text = annotations.get(self._register_key, "")
-        problems: list[Malformed] = []
-        try:
-            register = parse_npus(text, self.name, self.name.startswith(LINKED_PREFIX))
-        except WireError as error:
-            problems.append(node_problem(node, self._register_key, str(error)))
-            return FamilyInventory((), (), problems=tuple(problems))
-        places = {name: i for i, name in enumerate(register.names)}
-        grants: dict[str, Grant] = {}
-        for task in tasks:
-            if self._held_key in task.annotations:
-                try:
-                    listed = parse_uses(task.annotations[self._held_key])
-                except WireError as error:
-                    problems.append(pod_problem(task, self._held_key, str(error)))
-                    continue
-                grants[task.uid] = tuple(
-                    tuple(CardUse(places[name], memory, cores) for name, memory, cores in uses if name in places)
-                    for uses in listed
-                )
         soft = annotations[HAMI_CORE_NODE] == "true" if HAMI_CORE_NODE in annotations else self._soft
-        return replace(register, grants=grants, problems=tuple(problems), mode=HAMI_CORE if soft else "")
+        return replace(super().read(node, source, tasks), mode=HAMI_CORE if soft else "")
 
-    def upper_bounds(self, claim: NpuClaim, card: Card) -> CardRequests:
-        return tuple(request._replace(memory=request.memory_of(card)) for request in claim.containers)
-
-    def names_cards(self, claim: NpuClaim) -> bool:
-        return False
+    def _registered(self, text: str) -> FamilyInventory:
+        return parse_npus(text, self.name, self.name.startswith(LINKED_PREFIX))
 
     def eligible(self, claim: NpuClaim, inventory: FamilyInventory) -> int:
         return 0 if claim.soft and inventory.mode != HAMI_CORE else ALL_CARDS
@@ -227,15 +192,12 @@ class HamiNpu:
     def place(self, cards: Cards, claim: NpuClaim, eligible: int) -> CardPlacement | None:
         return None if claim.problem or not eligible else place(cards, claim, self._policy, self._model.allocatable)
 
-    def held(self, claim: NpuClaim, grant: Grant) -> Grant:
-        return held_of(claim.containers, grant)
-
     def room(self, cards: Cards, claim: NpuClaim, eligible: int, exclusive: bool) -> int:
         if claim.problem or not eligible:
             return 0
         (request, *more) = claim.containers
         if more or claim.soft or (request.number > 1 and self._policy == SPREAD) or any(c.link >= 0 for c in cards):
-            return room_by_placement(self, cards, claim, eligible, exclusive)
+            return super().room(cards, claim, eligible, exclusive)
         if request.percent >= 0:
             request = request._replace(memory=self._model.allocatable, percent=-1)
         return pod_room(cards, request, card_order(cards, self._policy), exclusive=exclusive)

@@ -35,7 +35,7 @@ class FamilyClaims:
         self._of_class: dict[int, Any] = {}
 
     def of(self, cls: TaskClass) -> Any:
-        """The request of a class; None if it requests no device of the family."""
+        """Returns the request of a class; None if it requests no device of the family."""
         if cls.id not in self._of_class:
             self._of_class[cls.id] = self.family.claim(cls)
         return self._of_class[cls.id]
@@ -50,51 +50,39 @@ def read_holdings(
     bound = [_with_bound_annotations(task) for task in tasks]
     inventory = family.read(node, source, bound)
     annotated = inventory.grants if bound == list(tasks) else family.read(node, source, tasks).grants
-    grants, problems = {}, list(inventory.problems)
+    grants, problems, cards = {}, list(inventory.problems), inventory.cards
     for task, known in zip(tasks, bound, strict=True):
-        claim, cards = claims.of(task.cls), inventory.cards
+        claim = claims.of(task.cls)
+        if claim is not None and (task.unproven(since) or len(task.earlier) == MAX_EARLIER):
+            grants[task.uid] = _on_every_card(family, claim, cards)
+            problems.append(_unknown(task, claim))
+            continue
         bound_grant = _aligned(family, claim, cards, inventory.grants.get(task.uid, ()))
         annotated_grant = _aligned(family, claim, cards, annotated.get(task.uid, ()))
-        if claim is None:
-            believed: Grant = ()
-        elif task.unproven(since) or len(task.earlier) == MAX_EARLIER:
-            grants[task.uid] = _on_every_card(family, claim, cards)
-            problems.append(
-                _disagreement(
-                    task,
-                    f"asked for {claim.description}; nothing says which cards of node {task.node} it has: its "
-                    "binding has no record that the scheduler signed, or its annotations were changed too often",
-                    "it counts with what it asked for on every card there while it exists",
-                )
-            )
-            continue
-        else:
-            believed = _limit_to_claim(family, claim, cards, annotated_grant)
-            before = [
-                _limit_to_claim(family, claim, cards, grant)
-                for grant in _earlier(family, claim, cards, node, source, task)
-            ]
-            candidates = [bound_grant if known is not task else believed, believed, *before]
-            grants[task.uid] = _together(dict.fromkeys(candidates))
+        believed = _limit_to_claim(family, claim, cards, annotated_grant) if claim is not None else ()
+        if claim is not None:
+            before = _earlier(family, claim, cards, node, source, task)
+            limited = [_limit_to_claim(family, claim, cards, grant) for grant in before]
+            first = bound_grant if known is not task else believed
+            grants[task.uid] = _together(dict.fromkeys([first, believed, *limited]))
         if known is not task and annotated_grant != bound_grant:
-            problems.append(
-                _disagreement(
-                    task,
-                    f"bound to node {task.node} with {_description(inventory, bound_grant)}, annotated with "
-                    f"{_description(inventory, annotated_grant)}",
-                    "both count while it exists",
-                )
-            )
+            listed = _description(inventory, annotated_grant)
+            what = f"bound to node {task.node} with {_description(inventory, bound_grant)}, annotated with {listed}"
+            problems.append(_disagreement(task, what, "both count while it exists"))
         elif annotated_grant != believed:
-            wanted = "nothing" if claim is None else claim.description
-            problems.append(
-                _disagreement(
-                    task,
-                    f"asked for {wanted} of {family.title}; annotated with {_description(inventory, annotated_grant)}",
-                    "what is beyond that is ignored",
-                )
-            )
+            listed, wanted = _description(inventory, annotated_grant), "nothing" if claim is None else claim.description
+            what = f"asked for {wanted} of {family.title}; annotated with {listed}"
+            problems.append(_disagreement(task, what, "what is beyond that is ignored"))
     return replace(inventory, grants={uid: grant for uid, grant in grants.items() if grant}, problems=tuple(problems))
+
+
+def _unknown(task: Task, claim: Any) -> Malformed:
+    """Reports that nothing says which cards a Pod has."""
+    what = (
+        f"asked for {claim.description}; nothing says which cards of node {task.node} it has: its binding has no "
+        "record that the scheduler signed, or its annotations were changed too often"
+    )
+    return _disagreement(task, what, "it counts with what it asked for on every card there while it exists")
 
 
 def _with_bound_annotations(task: Task) -> Task:
@@ -106,7 +94,7 @@ def _with_bound_annotations(task: Task) -> Task:
 
 
 def _aligned(family: DeviceFamily[Any], claim: Any, cards: Cards, listed: Grant) -> Grant:
-    """What an annotation gives to each container with a request."""
+    """Returns what an annotation gives to each container with a request."""
     return aligned(family.upper_bounds(claim, cards[0]), listed) if listed and claim is not None else listed
 
 
@@ -135,7 +123,7 @@ def _limit_to_claim(family: DeviceFamily[Any], claim: Any, cards: Cards, grant: 
 
 
 def _together(grants: Iterable[Grant]) -> Grant:
-    """All that the grants give to each container."""
+    """Returns all that the grants give to each container."""
     return tuple(
         tuple(use for uses in of_container for use in uses) for of_container in zip_longest(*grants, fillvalue=())
     )
@@ -237,7 +225,8 @@ def _with_devices(snapshot: Snapshot, family: DeviceFamily[Any]) -> Mask:
 
 
 def _nodes(values: NodeValues[NodeState], number: int, before: FamilyNodes | None) -> FamilyNodes:
-    """``number``: of all nodes; ``before``: the nodes that these follow, if they are known."""
+    """Returns the nodes of a family. ``number``: the number of all nodes; ``before``: the nodes of the values that
+    these follow, if they are known."""
     rows, states = values.rows.tolist(), values.values
     problems = tuple(problem for state in states if state.inventory.problems for problem in state.inventory.problems)
     if before is not None:

@@ -55,11 +55,11 @@ class CardLedger(Ledger[Grant]):
         return self._names[row]
 
     def claim(self, cls: TaskClass) -> Any:
-        """The request of a class; None if it requests no device of this family."""
+        """Returns the request of a class; None if it requests no device of this family."""
         return self._claims.of(cls)
 
     def exclusion(self, cls: TaskClass, job_key: str) -> ExclusionRule | None:
-        """The Pods with which tasks of a class must not share a card; None if there is no restriction."""
+        """Returns the Pods with which tasks of a class must not share a card; None if there is no restriction."""
         return None if self._exclusion_rules is None else self._exclusion_rules.exclusion(cls, job_key)
 
     def cards(self, row: int, *, later: bool) -> Cards:
@@ -69,18 +69,18 @@ class CardLedger(Ledger[Grant]):
         return self.node_states[row].later if later else self.node_states[row].now
 
     def usable(self, row: int, *, later: bool) -> Cards:
-        """The cards with the usage to place against. What is pipelined counts as used, so that no other task takes
-        it."""
+        """Returns the cards with the usage to place against. What is pipelined counts as used, so that no other task
+        takes it."""
         cards = self.cards(row, later=later)
         has_pipelined = not later and self._pipelined and self._pipelined_on(row)
         return max_usage(cards, self.cards(row, later=True)) if has_pipelined else cards
 
     def _holders_on(self, row: int) -> Holders:
-        """The Pods that hold a part of the node's cards now."""
+        """Returns the Pods that hold a part of the node's cards now."""
         return self._holders[row] if row in self._holders else self.node_states[row].holders
 
     def holders(self, row: int, *, later: bool) -> Iterable[tuple[Task, Grant]]:
-        """The Pods that hold a part of the node's cards now or later, with what they hold."""
+        """Yields the Pods that hold a part of the node's cards now or later, with what they hold."""
         for uid, (task, grant) in self._holders_on(row).items():
             if not later or not (uid in self._evicted or task.status is TaskStatus.RELEASING):
                 yield task, grant
@@ -88,18 +88,18 @@ class CardLedger(Ledger[Grant]):
             yield from self._pipelined_on(row)
 
     def held(self, cls: TaskClass, grant: Grant) -> Grant:
-        """What a grant of a task of the class takes from the cards."""
+        """Returns what a grant of a task of the class takes from the cards."""
         held: Grant = self.family.held(self.claim(cls), grant)
         return held
 
     def grants(self) -> Iterator[tuple[Task, Grant]]:
-        """All Pods that hold a part of a card, with what they hold."""
+        """Yields all Pods that hold a part of a card, with what they hold."""
         for row in sorted(self._in_use | self._holders.keys()):
             yield from self._holders_on(row).values()
 
     def faults(self) -> Iterator[DeviceFault]:
-        """The cards that the device plugin reports as unhealthy, for each Pod that held a part of one at the start of
-        the session."""
+        """Yields the cards that the device plugin reports as unhealthy, for each Pod that held a part of one at the
+        start of the session."""
         for row in sorted(self.nodes.unhealthy & self._in_use):
             state = self.node_states[row]
             unhealthy = state.inventory.unhealthy
@@ -112,11 +112,11 @@ class CardLedger(Ledger[Grant]):
         return [(task, grant) for task, grant, at in self._pipelined.values() if at == row]
 
     def taken(self, task: Task) -> Grant | None:
-        """What this session allocated to a task."""
+        """Returns what this session allocated to a task."""
         return self._taken.get(task.uid)
 
     def excluded_cards(self, row: int, exclusion: ExclusionRule, *, later: bool) -> int:
-        """The mask of the cards of a node that excluded Pods hold or are pipelined to."""
+        """Returns the mask of the cards of a node that excluded Pods hold or are pipelined to."""
         mask = 0
         inventory = self.node_states[row].inventory
         for task, grant in chain(self.holders(row, later=later), () if later else self._pipelined_on(row)):
@@ -160,7 +160,7 @@ class CardLedger(Ledger[Grant]):
             self._charge_later(row, held, -1)
 
     def _evict(self, task: Task, row: int) -> Grant:
-        """A Pod without a known allocation holds nothing."""
+        """Returns what the Pod holds; nothing without a known allocation."""
         _, grant = self._holders_on(row).get(task.uid, (task, ())) if row in self.node_states else (task, ())
         if not grant:
             return ()

@@ -32,7 +32,6 @@ from scheduler.api.pod_amounts import effective_total
 from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.deviceshare.cards import (
-    ALL_CARDS,
     MAX_CARDS,
     UNLIMITED,
     Card,
@@ -45,13 +44,7 @@ from scheduler.plugins.deviceshare.cards import (
     Part,
 )
 from scheduler.plugins.deviceshare.containers import peak_limit, unserved_init_containers
-from scheduler.plugins.deviceshare.family import (
-    FamilyInventory,
-    limit_of,
-    limit_or_request,
-    pod_problem,
-    room_by_placement,
-)
+from scheduler.plugins.deviceshare.family import DeviceFamily, FamilyInventory, limit_of, limit_or_request, pod_problem
 from scheduler.plugins.deviceshare.npu_templates import (
     CPUS,
     CUTTING,
@@ -90,12 +83,11 @@ class CoreClaim(msgspec.Struct, frozen=True):
         return f"{KIND} chips with {self.cores} AI cores free for template {self.template}"
 
 
-class MindClusterNpu:
+class MindClusterNpu(DeviceFamily[CoreClaim]):
     """The family of virtual NPUs on Ascend 310P chips."""
 
     name = "ascend310p-vNPU"
     title = f"{KIND} chips"
-    lock = ""
     config_map_prefix = f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"
 
     def __init__(self, times: NodeTimes) -> None:
@@ -159,20 +151,8 @@ class MindClusterNpu:
             return (ContainerRequest(1, template.cpus, template.cores),)
         return (ContainerRequest(max(claim.cores // card.cores, 1), card.memory, card.cores),)
 
-    def names_cards(self, claim: CoreClaim) -> bool:
-        return False
-
-    def eligible(self, claim: CoreClaim, inventory: FamilyInventory) -> int:
-        return ALL_CARDS
-
     def place(self, cards: Cards, claim: CoreClaim, eligible: int) -> CardPlacement | None:
         return None if claim.problem or claim.unserved else place(cards, claim.cores, claim.template)
-
-    def held(self, claim: CoreClaim, grant: Grant) -> Grant:
-        return grant
-
-    def room(self, cards: Cards, claim: CoreClaim, eligible: int, exclusive: bool) -> int:
-        return room_by_placement(self, cards, claim, eligible, exclusive)
 
 
 def _cores_per_chip(labels: Mapping[str, str]) -> int:

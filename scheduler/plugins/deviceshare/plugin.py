@@ -135,7 +135,7 @@ class DeviceShare:
         return Vote.REJECT
 
     def _unserved(self, job: Job) -> str:
-        """Why device plugins do not serve as many Pods of a job as it needs, or ""."""
+        """Returns why device plugins do not serve as many Pods of a job as it needs, or ""."""
         classes = Counter(task.cls for task in job.of(TaskStatus.PENDING).values())
         unserved = {cls: self._problem(cls) for cls in classes}
         number = sum(pods for cls, pods in classes.items() if unserved[cls])
@@ -148,7 +148,7 @@ class DeviceShare:
         )
 
     def _problem(self, cls: TaskClass) -> str:
-        """Why a device plugin does not serve the Pods of a class, or ""."""
+        """Returns why a device plugin does not serve the Pods of a class, or ""."""
         claims = (ledger.claim(cls) for ledger in self.ledgers)
         return next((claim.unserved for claim in claims if claim is not None and claim.unserved), "")
 

@@ -8,11 +8,10 @@ For an entry, the device plugin looks up the container with the same index, not 
 if there is none. So it cannot serve more containers than the Pod has besides its init containers.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping
 from operator import add
 
 import msgspec
-from msgspec.structs import replace
 
 from scheduler.api.names import (
     BIND_ALLOCATING,
@@ -33,16 +32,13 @@ from scheduler.api.names import (
     VGPU_TIME,
     VGPU_USE_UUID,
 )
-from scheduler.api.objects import ConfigMap, Container, Node, PodSpec
-from scheduler.api.reasons import Malformed
+from scheduler.api.objects import Container, Node, PodSpec
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.remedies.adjustments import join_names
 from scheduler.plugins.deviceshare.cards import (
     ALL_CARDS,
     MAX_CONTAINERS,
     SPREAD,
-    WHOLE_PERCENT,
-    Card,
     CardPlacement,
     CardRequests,
     Cards,
@@ -52,21 +48,19 @@ from scheduler.plugins.deviceshare.cards import (
     Grant,
     Part,
 )
-from scheduler.plugins.deviceshare.containers import description_of, held_of, in_allocation_order, peak, requests_of
-from scheduler.plugins.deviceshare.device_config import VgpuConfig
-from scheduler.plugins.deviceshare.family import (
-    FamilyInventory,
-    has_allocatable,
-    limit_of,
-    limit_or_request,
-    node_problem,
-    pod_problem,
-    pod_room,
-    room_by_placement,
+from scheduler.plugins.deviceshare.containers import (
+    ContainerFamily,
+    card_request,
+    description_of,
+    in_allocation_order,
+    peak,
+    requests_of,
 )
+from scheduler.plugins.deviceshare.device_config import VgpuConfig
+from scheduler.plugins.deviceshare.family import FamilyInventory, has_allocatable, pod_room
 from scheduler.plugins.deviceshare.settings import VGPU_INIT_CONTAINERS
 from scheduler.plugins.deviceshare.vgpu_placement import card_order, place
-from scheduler.plugins.deviceshare.wire import VENDOR, WireError, format_uses, parse_register, parse_uses
+from scheduler.plugins.deviceshare.wire import VENDOR, format_uses, parse_register
 
 
 class VgpuClaim(msgspec.Struct, frozen=True):
@@ -87,12 +81,13 @@ class VgpuClaim(msgspec.Struct, frozen=True):
         return description_of(self.containers, _description)
 
 
-class Vgpu:
+class Vgpu(ContainerFamily[VgpuClaim]):
     """The family of vGPUs, with the configured names of resources."""
 
     name = "hamivgpu"
     title = "vGPUs"
-    config_map_prefix = ""
+    register_key = VGPU_REGISTER
+    held_key = VGPU_IDS
 
     def __init__(
         self, config: VgpuConfig, policy: str, now: float, *, locks: bool, serves_init_containers: bool = False
@@ -125,7 +120,7 @@ class Vgpu:
         )
 
     def _unserved(self, spec: PodSpec, number: int) -> str:
-        """Why the device plugin cannot serve ``number`` containers of a Pod, or ""."""
+        """Returns why the device plugin cannot serve ``number`` containers of a Pod, or ""."""
         if number > MAX_CONTAINERS:
             return f"{number} containers of the Pod ask for vGPUs; at most {MAX_CONTAINERS} may"
         if self._serves_init_containers or number <= len(spec.containers):
@@ -143,18 +138,7 @@ class Vgpu:
 
     def _card_request(self, container: Container) -> ContainerRequest | None:
         config = self._config
-        number = limit_of(container, config.number)
-        memory = limit_or_request(container, config.memory) or 0
-        if number is None and limit_of(container, config.memory) is None:
-            return None
-        if number == 0:
-            return None
-        percent = limit_or_request(container, config.percentage)
-        if percent is None:
-            percent = -1 if memory else WHOLE_PERCENT
-        return ContainerRequest(
-            1 if number is None else number, memory, limit_or_request(container, config.cores) or 0, percent
-        )
+        return card_request(container, config.number, config.memory, config.cores, config.percentage)
 
     def annotations(
         self, task: Task, claim: VgpuClaim, node: Node, inventory: FamilyInventory, grant: Grant
@@ -177,57 +161,30 @@ class Vgpu:
         cores = peak(claim.containers, grant, lambda uses: sum(use.cores for use in uses), 0, add, max)
         return {self._config.memory: memory, self._config.cores: cores}
 
-    def held(self, claim: VgpuClaim, grant: Grant) -> Grant:
-        return held_of(claim.containers, grant)
-
     # --- nodes ---
     def has(self, node: Node) -> bool:
         registered = VGPU_REGISTER in (node.metadata.annotations or {})
         return registered and all(has_allocatable(node, name) for name in (VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES))
 
-    def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
-        text = (node.metadata.annotations or {}).get(VGPU_REGISTER, "")
-        problems: list[Malformed] = []
-        try:
-            register = parse_register(text, self._config)
-        except WireError as error:
-            problems.append(node_problem(node, VGPU_REGISTER, str(error)))
-            return FamilyInventory((), (), problems=tuple(problems))
-        grants = {}
-        for task in tasks:
-            if VGPU_IDS in task.annotations:
-                try:
-                    grants[task.uid] = self._held(task.annotations[VGPU_IDS], register)
-                except WireError as error:
-                    problems.append(pod_problem(task, VGPU_IDS, str(error)))
-        return replace(register, grants=grants, problems=tuple(problems))
+    def _registered(self, text: str) -> FamilyInventory:
+        return parse_register(text, self._config)
 
-    def _held(self, text: str, register: FamilyInventory) -> Grant:
-        """Parses an annotation; GPUs that the node does not have are ignored. Raises WireError."""
-        places = {name: i for i, name in enumerate(register.names)}
-        grant = []
-        for uses in parse_uses(text):
-            found = []
-            for name, memory, cores in uses:
-                uuid, _, rest = name.partition("[")
-                place = places.get(uuid)
-                if place is not None:
-                    found.append(self._use(register, place, memory, cores, rest.removesuffix("]")))
-            grant.append(tuple(found))
-        return tuple(grant)
-
-    def _use(self, register: FamilyInventory, place: int, memory: int, cores: int, instance: str) -> CardUse:
-        group, _, position = instance.rpartition("-")
-        layouts = register.cards[place].layouts
-        if not group or layouts is None or not (position.isascii() and position.isdecimal() and len(position) < 6):
-            return CardUse(place, memory, cores)
+    def _use(
+        self, register: FamilyInventory, places: Mapping[str, int], name: str, memory: int, cores: int
+    ) -> CardUse | None:
+        """Returns the use of a GPU, or of its MIG instance (``uuid[group-position]``)."""
+        uuid, _, instance = name.partition("[")
+        use = super()._use(register, places, uuid, memory, cores)
+        group, _, position = instance.removesuffix("]").rpartition("-")
+        layouts = None if use is None else register.cards[use.card].layouts
+        if use is None or not group or layouts is None:
+            return use
+        if not (position.isascii() and position.isdecimal() and len(position) < 6):
+            return use
         found = layouts.find(group)
         real = found.memory_at(int(position)) if found is not None else None
         held = memory if real is None else real // self._config.memory_factor
-        return CardUse(place, held, cores, Part(group, int(position)), memory)
-
-    def upper_bounds(self, claim: VgpuClaim, card: Card) -> CardRequests:
-        return tuple(request._replace(memory=request.memory_of(card)) for request in claim.containers)
+        return CardUse(use.card, held, cores, Part(group, int(position)), memory)
 
     def names_cards(self, claim: VgpuClaim) -> bool:
         return bool(claim.use_uuids or claim.no_uuids)
@@ -256,7 +213,7 @@ class Vgpu:
         changing = request.number > 1 and self._policy == SPREAD
         cut = self._config.models and any(card.layouts is not None for card in cards)
         if more or changing or cut:
-            return room_by_placement(self, cards, claim, eligible, exclusive)
+            return super().room(cards, claim, eligible, exclusive)
         return pod_room(cards, request, card_order(cards, eligible, self._policy), exclusive=exclusive)
 
 

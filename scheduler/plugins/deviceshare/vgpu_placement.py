@@ -97,15 +97,15 @@ class InitPlacement:
         """The MIG instances of the Pod, without those of the sidecars that have started."""
 
     def start(self, uses: Sequence[CardUse]) -> None:
-        """A sidecar starts: it runs beside the init containers that are placed after this."""
+        """Starts a sidecar: it runs beside the init containers that are placed after this."""
         for use in uses:
             self._running[use.card] = charged(self._running[use.card], use)
         busy = {(use.card, use.part) for use in uses}
         self._instances = [use for use in self._instances if (use.card, use.part) not in busy]
 
     def place(self, request: ContainerRequest) -> tuple[CardUse, ...] | None:
-        """What an init container uses: of the cards of which the Pod holds no more because of it, and then of others in
-        the order of the policy. None if it does not fit."""
+        """Returns what an init container uses: of the cards of which the Pod holds no more because of it, and then of
+        others in the order of the policy. None if it does not fit."""
         found: dict[int, CardUse] = {}
         for choose in (self._of_what_is_held, self._of_what_is_free):
             for i in self._order:
@@ -120,7 +120,7 @@ class InitPlacement:
         return tuple(found.values())
 
     def _of_what_is_held(self, i: int, request: ContainerRequest) -> CardUse | None:
-        """What the container uses of a card, if the Pod then holds no more of it than without the container."""
+        """Returns what the container uses of a card, if the Pod then holds no more of it than without the container."""
         running, held = self._running[i], self._held[i]
         if i not in self._own:
             return None
@@ -130,7 +130,7 @@ class InitPlacement:
         return use if use is not None and max_usage((held,), (charged(running, use),)) == (held,) else None
 
     def _smallest_instance(self, i: int, request: ContainerRequest) -> CardUse | None:
-        """The smallest of the Pod's own MIG instances of a card that fits the container."""
+        """Returns the smallest of the Pod's own MIG instances of a card that fits the container."""
         card, memory = self._running[i], request.memory_of(self._running[i])
         fitting = [use for use in self._instances if use.card == i and use.memory >= memory]
         smallest = min(fitting, key=lambda use: use.memory, default=None)
@@ -139,7 +139,8 @@ class InitPlacement:
         return smallest._replace(cores=request.cores, requested_memory=memory)
 
     def _of_what_is_free(self, i: int, request: ContainerRequest) -> CardUse | None:
-        """What the container uses of a card; None if it does not fit. Instances that the Pod holds are not free."""
+        """Returns what the container uses of a card; None if it does not fit. Instances that the Pod holds are not
+        free."""
         card = self._running[i] if self._running[i].layouts is None else self._held[i]
         return use_of(card, i, request, self._memory_factor)
 
@@ -154,7 +155,7 @@ class InitPlacement:
 
 
 def use_of(card: Card, i: int, request: ContainerRequest, memory_factor: int) -> CardUse | None:
-    """What a container uses of the card at index ``i``; None if it does not fit."""
+    """Returns what a container uses of the card at index ``i``; None if it does not fit."""
     memory = request.memory_of(card)
     if not fits(card, memory, request.cores):
         return None

@@ -60,7 +60,7 @@ class DeservedShares:
         """Reclaiming queue -> for each height in the hierarchy, the column of the book of each candidate's queue."""
 
     def changed(self, queue: str) -> None:
-        """To be called when the allocated amounts of a queue, and of its ancestors, change."""
+        """Reads a queue and its ancestors again. Callers call this when the allocated amounts change."""
         names = [book.name for book in self._paths.get(queue, ())]
         self._stale.update(names)
         if self._giving is not None:
@@ -82,7 +82,7 @@ class DeservedShares:
     ) -> bool:
         """Whether a queue keeps what the context says without an amount that one of its tasks holds on a node.
 
-        ``path``: as ``path`` returns it. ``taken``: book -> what the evictions before leave of it.
+        ``path``: what ``path`` returns. ``taken``: book -> what the evictions before leave of it.
         """
         matters = _resources(context, amount, row)
         if not path or not matters.any():

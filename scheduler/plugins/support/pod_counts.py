@@ -65,7 +65,7 @@ class DomainCounts:
         return not self.counts.any()
 
     def at_nodes(self, rows: Rows) -> Numbers:
-        """The count in the domain of each node; 0 for a node without a domain."""
+        """Returns the count in the domain of each node; 0 for a node without a domain."""
         found: Numbers = self.counts[self.codes[rows]]
         return found
 
@@ -109,7 +109,7 @@ class CountingFilter(Counting, ABC):
 
     @abstractmethod
     def room(self, rows: Rows) -> Counts:
-        """How many more tasks of the class each node admits."""
+        """Returns how many more tasks of the class each node admits."""
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         for other in self._before:
@@ -174,7 +174,7 @@ class PodCounts:
             counts.add(rows, weight * sign)
 
     def _possible_counts(self, cls: TaskClass) -> Iterator[DomainCounts]:
-        """The counts that may include a class."""
+        """Yields the counts that may include a class."""
         for part in (None, cls.id, *cls.labels.items()):
             yield from self._counts.get(part, ())
 

@@ -30,7 +30,7 @@ class AffinityTerm(msgspec.Struct, frozen=True):
     key: str
     """Topology key."""
     weight: int
-    """Of a preferred term, negative for anti-affinity; 0 for a required anti-affinity term."""
+    """The weight of a preferred term, negative for anti-affinity; 0 for a required anti-affinity term."""
     pods: PodSelector
 
 
@@ -56,8 +56,8 @@ class AffinityTerms:
                     self._without_label.setdefault(selector.only_namespace, []).append(indexed)
 
     def selecting(self, cls: TaskClass) -> Sequence[AffinityTerm]:
-        """The terms that select the Pods of a class. They depend on its namespace and labels only, so they are found
-        once for the classes that differ in something else."""
+        """Returns the terms that select the Pods of a class. They depend on its namespace and labels only, so they are
+        found once for the classes that differ in something else."""
         key = (cls.namespace, *cls.labels.items())
         found = self._selecting.get(key)
         if found is None:
@@ -87,7 +87,7 @@ DO_NOT_SCHEDULE, SCHEDULE_ANYWAY = "DoNotSchedule", "ScheduleAnyway"
 
 
 def constraints_of(cls: TaskClass, when_unsatisfiable: str) -> list[TopologySpreadConstraint]:
-    """The constraints of a class with the given ``whenUnsatisfiable``."""
+    """Returns the constraints of a class with the given ``whenUnsatisfiable``."""
     return [c for c in cls.spec.topology_spread_constraints or () if c.when_unsatisfiable == when_unsatisfiable]
 
 
@@ -98,12 +98,12 @@ def pods_to_spread(constraint: TopologySpreadConstraint, cls: TaskClass, report:
 
 
 def spread_weight(selector: PodSelector) -> Weight:
-    """The weight for counting Pods. An empty selector counts no Pods, as in Kubernetes."""
+    """Returns the weight for counting Pods. An empty selector counts no Pods, as in Kubernetes."""
     return (lambda cls: 0.0) if selector.selects_all_labels else selector.weight
 
 
 def labelled_nodes(facts: NodeFacts, constraints: Iterable[TopologySpreadConstraint]) -> Mask:
-    """The nodes that have the topology label of every constraint."""
+    """Returns the nodes that have the topology label of every constraint."""
     mask = np.ones(len(facts), dtype=bool)
     for constraint in constraints:
         mask &= facts.label_column(constraint.topology_key)[0] >= 0
@@ -113,7 +113,8 @@ def labelled_nodes(facts: NodeFacts, constraints: Iterable[TopologySpreadConstra
 def nodes_by_policy(
     session: PluginSession, constraint: TopologySpreadConstraint, cls: TaskClass, report: FieldReporter
 ) -> Mask:
-    """The nodes whose domains count for a constraint according to its nodeAffinityPolicy and nodeTaintsPolicy."""
+    """Returns the nodes whose domains count for a constraint according to its nodeAffinityPolicy and
+    nodeTaintsPolicy."""
     facts = session.nodes.facts
     mask = np.ones(len(facts), dtype=bool)
     if constraint.node_affinity_policy != "Ignore":

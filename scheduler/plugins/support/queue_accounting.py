@@ -36,8 +36,8 @@ class JobAmounts(NamedTuple):
 
 
 def queue_amounts(session: PluginSession) -> dict[str, JobAmounts]:
-    """The amounts of all queues, in the order of their names. They are computed once, and shared by all plugins that
-    call this while they open."""
+    """Returns the amounts of all queues, in the order of their names. They are computed once, and shared by all plugins
+    that call this while they open."""
     return session.once(_amounts)
 
 
@@ -56,7 +56,7 @@ def _amounts(session: PluginSession) -> dict[str, JobAmounts]:
 
 
 def amounts_of_jobs(session: PluginSession, jobs: Sequence[Job]) -> tuple[Column, Column, Column, Column]:
-    """The columns of ``JobAmounts`` for each of the jobs; shape (jobs, resources)."""
+    """Returns the columns of ``JobAmounts`` for each of the jobs; shape (jobs, resources)."""
     width = session.dimensions.width
     zeros = session.dimensions.zeros()
     minimum = _stack([zeros if job.reservation_limit is None else job.reservation_limit for job in jobs], width)
@@ -82,17 +82,17 @@ def reserves(job: Job) -> bool:
 
 
 def reservation(session: PluginSession, job: Job, minimum: Vector) -> Vector:
-    """The reservation of a job that is admitted with ``minimum``: at most the total of the cluster."""
+    """Returns the reservation of a job that is admitted with ``minimum``: at most the total of the cluster."""
     return np.minimum(without_gated(job, minimum), session.total)
 
 
 def without_gated(job: Job, amount: Vector) -> Vector:
-    """The amount less the requests of the job's gated Pods, which cannot use it yet."""
+    """Returns the amount less the requests of the job's gated Pods, which cannot use it yet."""
     return amount if job.gated is None else np.maximum(amount - job.gated, 0)
 
 
 def total_guarantee(session: PluginSession) -> Vector:
-    """The sum of the guarantees of all queues."""
+    """Returns the sum of the guarantees of all queues."""
     total = session.dimensions.zeros()
     for queue in session.queues.values():
         total += queue.guarantee
@@ -100,8 +100,8 @@ def total_guarantee(session: PluginSession) -> Vector:
 
 
 def flat_limits(session: PluginSession) -> dict[str, Vector]:
-    """Queue -> its capability, limited to the part of the cluster that the guarantees of other queues leave (Volcano's
-    realCapability). For queues without a hierarchy."""
+    """Returns queue -> its capability, limited to the part of the cluster that the guarantees of other queues leave
+    (Volcano's realCapability). For queues without a hierarchy."""
     free = np.maximum(session.total - total_guarantee(session), 0)
     return {name: np.minimum(free + queue.guarantee, queue.capability) for name, queue in session.queues.items()}
 

@@ -144,7 +144,7 @@ class BalancedAllocation:
 
 
 def _balance(fractions: Column, present: NDArray[np.bool_]) -> Column:
-    """100 less 100 x the standard deviation of the used fractions; ``fractions`` has shape (resources, nodes)."""
+    """Returns 100 less 100 x the standard deviation of the used fractions, which have shape (resources, nodes)."""
     np.minimum(fractions, 1, out=fractions)
     if len(fractions) == len(_PAIR):
         spread = np.where(present.all(axis=0), np.abs(fractions[0] - fractions[1]) / 2, 0.0)

@@ -7,7 +7,7 @@ from scheduler.api.times import DurationError, parse_duration
 
 
 def own_waiting_time(job: Job, report: FieldReporter) -> float | None:
-    """The waiting time that the job's PodGroup sets, in seconds; None if it sets none or an invalid one."""
+    """Returns the waiting time that the job's PodGroup sets, in seconds; None if it sets none or an invalid one."""
     for key in (SLA_WAITING_TIME, SLA_WAITING_TIME_PLAIN):
         text = job.annotations.get(key)
         if text is not None:

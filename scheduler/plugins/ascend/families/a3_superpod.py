@@ -10,7 +10,7 @@ from typing import Final
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.families.a3_x16 import without_chips
 from scheduler.plugins.ascend.family import ChipFamily, JobRequest, block_problem
-from scheduler.plugins.ascend.selection import DIES, NO_HALF_CARD, whole_cards
+from scheduler.plugins.ascend.selection import DIES, whole_cards
 
 
 def _check(chips: int, job: JobRequest) -> str:
@@ -29,8 +29,7 @@ FAMILIES: Final = tuple(
         resources=(ASCEND_910, NPU),
         chips=chips,
         sizes=frozenset({1, *range(2, chips + 1, 2)}),
-        select=whole_cards(chips),
-        penalties=chips + NO_HALF_CARD,
+        selection=whole_cards(chips),
         policies=frozenset({f"chip2-node{chips}-sp"}),
         traits={ACCELERATOR_TYPE: (f"module-a3-{chips}-super-pod",)},
         check=partial(_check, chips),

@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
 from scheduler.plugins.ascend.family import ChipFamily, JobRequest
-from scheduler.plugins.ascend.selection import DIES, NO_HALF_CARD, whole_cards
+from scheduler.plugins.ascend.selection import DIES, whole_cards
 
 CHIPS: Final = 16
 
@@ -35,8 +35,7 @@ FAMILIES: Final = (
         resources=(ASCEND_910, NPU),
         chips=CHIPS,
         sizes=frozenset({1, *range(2, CHIPS + 1, 2)}),
-        select=whole_cards(CHIPS),
-        penalties=CHIPS + NO_HALF_CARD,
+        selection=whole_cards(CHIPS),
         policies=frozenset({"chip2-node8", "chip2-node16", "module-a3-16"}),
         traits={ACCELERATOR_TYPE: ("module-a3-16",)},
         check=_check,

@@ -14,9 +14,7 @@ FAMILIES: Final = (
         resources=(ASCEND_310P,),
         chips=WIDTH,
         sizes=up_to(WIDTH),
-        select=any_chips,
-        any_ids=True,
-        penalties=WIDTH + 1,
+        selection=any_chips(WIDTH),
         avoids_network_faults=False,
     ),
 )

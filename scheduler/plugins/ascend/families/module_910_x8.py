@@ -49,7 +49,7 @@ def two_rings(groups: Mapping[int, Sequence[RingGroup]]) -> Selection:
     """Chips of the ring that matches the first entry of the request's groups; of the left ring if both match. A request
     for all chips needs a node with all chips free."""
 
-    def select(free: int, request: ChipRequest) -> Choice | None:
+    def choose(free: int, request: ChipRequest) -> Choice | None:
         if request.chips == CHIPS:
             return Choice(tuple(range(CHIPS)), 0) if free == first(CHIPS) else None
         left, right = groups_of(free, RING_SIZE, CHIPS)
@@ -63,7 +63,7 @@ def two_rings(groups: Mapping[int, Sequence[RingGroup]]) -> Selection:
                 rank += 1
         return None
 
-    return select
+    return Selection(choose, RANKS)
 
 
 def _check(job: JobRequest) -> str:
@@ -88,8 +88,7 @@ FAMILIES: Final = (
         resources=(ASCEND_910, NPU),
         chips=CHIPS,
         sizes=frozenset({1, 2, 4, 8}),
-        select=two_rings(GROUPS),
-        penalties=RANKS,
+        selection=two_rings(GROUPS),
         traits={ACCELERATOR_TYPE: ("", "module")},
         # A job that names no type does not use servers that are labelled as another type: they have other links.
         node_labels={ACCELERATOR_TYPE: frozenset({"", "module"})},

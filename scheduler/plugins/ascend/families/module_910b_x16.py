@@ -4,13 +4,13 @@ half, or more in pairs of both."""
 from typing import Final
 
 from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_910, NPU
-from scheduler.plugins.ascend.family import ChipFamily, ChipRequest, Choice, up_to
+from scheduler.plugins.ascend.family import ChipFamily, ChipRequest, Choice, Selection, up_to
 from scheduler.plugins.ascend.masks import first, groups_of, ids_of
 from scheduler.plugins.ascend.selection import least_left, one_group
 
 HALF: Final = 8
 CHIPS: Final = 2 * HALF
-_one_half = one_group(HALF, CHIPS, least_left(HALF))
+_one_half = one_group(HALF, CHIPS, least_left(HALF)).choose
 
 
 def half_or_pairs(free: int, request: ChipRequest) -> Choice | None:
@@ -43,8 +43,7 @@ FAMILIES: Final = (
         resources=(ASCEND_910, NPU),
         chips=CHIPS,
         sizes=up_to(HALF) | {10, 12, 14, 16},
-        select=half_or_pairs,
-        penalties=HALF * CHIPS + CHIPS + 1,
+        selection=Selection(half_or_pairs, HALF * CHIPS + CHIPS + 1),
         policies=frozenset({"chip8-node16"}),
         traits={ACCELERATOR_TYPE: ("module-910b-16",)},
         broken_cost=CHIPS,

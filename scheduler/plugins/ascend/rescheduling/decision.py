@@ -60,12 +60,7 @@ class Next(NamedTuple):
 
 
 def next_restart(
-    job: Job,
-    faults: Mapping[str, Fault],
-    policy: RestartPolicy,
-    last: Restart | None,
-    retries: int,
-    now: float,
+    job: Job, faults: Mapping[str, Fault], policy: RestartPolicy, last: Restart | None, retries: int, now: float
 ) -> Next:
     """Returns the restart of a job that is to be recorded, and the retries that remain.
 
@@ -166,10 +161,9 @@ def _restart(
     entries = [_entry(task, faults.get(task.uid)) for task in victims]
     kept = _unfinished(last, entries, live)
     reasons = [_entry(live[uid], fault, uid="") for uid, fault in faults.items()]
+    force = is_forced(policy, faults.values())
     if last is not None and any(entry.uid in live for entry in kept):
-        whole, force = whole or last.whole, is_forced(policy, faults.values()) or last.force
-    else:
-        force = is_forced(policy, faults.values())
+        whole, force = whole or last.whole, force or last.force
     return Restart(
         uid=owner_of(job),
         number=1 if last is None else last.number + 1,
@@ -177,8 +171,8 @@ def _restart(
         force=force,
         whole=whole,
         external=policy.strategy.external,
-        pods=(*kept, *sorted(entries, key=lambda entry: entry.name)),
-        reasons=tuple(sorted(reasons, key=lambda entry: entry.name)[:MAX_REASONS]),
+        pods=(*kept, *sorted(entries, key=_name)),
+        reasons=tuple(sorted(reasons, key=_name)[:MAX_REASONS]),
         extents=_extents(live, victims, last),
     )
 
@@ -218,15 +212,15 @@ def _grown(job: Job, live: Mapping[str, Task], last: Restart, now: float) -> Res
         return None
     if not victims:
         return None
-    return Restart(
+    return replace(
+        last,
         uid=owner_of(job),
         number=last.number + 1,
         time=int(now),
-        force=last.force,
         whole=whole,
-        pods=(*last.pods, *(_entry(task, None) for task in sorted(victims, key=lambda task: task.name))),
-        reasons=last.reasons,
+        pods=(*last.pods, *(_entry(task, None) for task in sorted(victims, key=_name))),
         extents=_extents(live, victims, last),
+        gone=0,
     )
 
 
@@ -252,6 +246,10 @@ def _has_resumed(live: Iterable[Task], last: Restart) -> bool:
 def _is_master(task: Task) -> bool:
     """Whether the job cannot go on without this Pod."""
     return task.rank == "0" and task.labels.get(REPLICA_TYPE, "").lower() != _WORKER.lower()
+
+
+def _name(each: Task | Entry) -> str:
+    return each.name
 
 
 def _entry(task: Task, fault: Fault | None, uid: str | None = None) -> Entry:

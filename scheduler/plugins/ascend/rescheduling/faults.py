@@ -9,8 +9,9 @@ the link to recover. For 20 seconds the chip counts as having a network fault, s
 (MindCluster's plugin: ``checkNodeCurNodeIsFault``).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -19,19 +20,19 @@ import numpy as np
 
 from scheduler.api.job import Job
 from scheduler.api.json_texts import json_problem
-from scheduler.api.names import DEVICE_INFO_KEY, FAULT_SUFFIX, HUAWEI_PREFIX
-from scheduler.api.objects import ConfigMap
+from scheduler.api.names import FAULT_SUFFIX, HUAWEI_PREFIX
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import FINISHED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.plugins.ascend.chip_states import core_chips
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
+from scheduler.plugins.ascend.cluster_reports import NodeReport
 from scheduler.plugins.ascend.device_lists import device_reports
 from scheduler.plugins.ascend.inventory import NodeChips
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import ALL, NONE, ChipListError, format_chips, ids_of, parse_chips
-from scheduler.plugins.ascend.node_health import UNHEALTHY, HealthColumns
+from scheduler.plugins.ascend.node_health import UNHEALTHY
 from scheduler.plugins.ascend.npu_requests import ChipResource
+from scheduler.plugins.ascend.npu_session import NpuSession
 from scheduler.plugins.ascend.rescheduling.decision import (
     CARD_UNHEALTHY,
     NODE_UNHEALTHY,
@@ -103,35 +104,28 @@ class NodeFaults(NamedTuple):
         return tuple(f"{self.prefix}{chip}" for chip in ids_of(mask)) or None
 
 
-def faulty_nodes(
-    snapshot: Snapshot,
-    ledger: ChipLedger,
-    chips: Mapping[int, NodeChips],
-    exhausted: Collection[int],
-    health: HealthColumns,
-    reports: ClusterReports,
-    problems: list[Malformed],
-) -> Iterator[NodeFaults]:
-    """Yields the nodes with a fault, among those with chips of one resource. ``exhausted``: the rows of nodes that have
-    no allocatable chip."""
-    names, unready = snapshot.nodes.names, snapshot.nodes.facts.unready
+def faulty_nodes(npus: NpuSession, ledger: ChipLedger) -> tuple[list[NodeFaults], Mapping[int, NodeChips]]:
+    """Returns the nodes with a fault, among those with chips of one resource, and the chips of the resource by row."""
+    snapshot, health, unready = npus.session.snapshot, npus.health.of(ledger.resource), npus.session.nodes.facts.unready
+    chips, exhausted = npus.ledgers.chips[ledger.resource], npus.ledgers.exhausted(ledger.resource)
+    if exhausted:
+        chips = {**chips, **exhausted}
     suspicious = ledger.faulty | ledger.sub_healthy | (health.codes == UNHEALTHY) | health.sub_healthy
-    rows = set(np.flatnonzero(suspicious).tolist()) | {*exhausted}
-    if unready:
-        index = snapshot.nodes.index
-        rows |= {index[name] for name in unready if is_lost(snapshot, name)}
-    prefix = ledger.resource.prefix
+    rows = {*np.flatnonzero(suspicious).tolist(), *exhausted}
+    rows |= {snapshot.nodes.index[name] for name in unready if is_lost(snapshot, name)}
+    found = []
     for row in sorted(rows & chips.keys()):
-        node, name = chips[row], names[row]
+        node, name = chips[row], snapshot.nodes.names[row]
         unhealthy = node.unusable & ~node.recovering & node.present
         sub_healthy = ALL if health.sub_healthy[row] else node.sub_healthy
         why = "is reported as unhealthy" if health.codes[row] == UNHEALTHY else ""
         if is_lost(snapshot, name):
             why = f"is not ready for {int(snapshot.now - unready[name])} seconds"
-        if not (unhealthy or node.network_faults or sub_healthy or why):
-            continue
-        devices = chip_faults(ledger.resource.name, *device_reports(name, snapshot.config_maps, reports), problems)
-        yield NodeFaults(name, prefix, unhealthy, node.network_faults, sub_healthy, why, devices)
+        if unhealthy or node.network_faults or sub_healthy or why:
+            devices = reported_faults(npus, ledger.resource, name)
+            prefix = ledger.resource.prefix
+            found.append(NodeFaults(name, prefix, unhealthy, node.network_faults, sub_healthy, why, devices))
+    return found, chips
 
 
 def is_lost(snapshot: Snapshot, name: str) -> bool:
@@ -140,49 +134,39 @@ def is_lost(snapshot: Snapshot, name: str) -> bool:
     return since is not None and snapshot.now - since > NOT_READY_TIME
 
 
-def chip_faults(
-    resource: str, config_map: ConfigMap | None, copied: NodeReport | None, problems: list[Malformed]
-) -> tuple[ReportedFault, ...]:
-    """Returns the faults that the device plugin lists, in its latest report."""
-    reports = [] if copied is None else [copied]
-    if config_map is not None:
-        meta, text = config_map.metadata, (config_map.data or {}).get(DEVICE_INFO_KEY, "")
-        reports.append(NodeReport(meta.namespace, meta.name, f"data[{DEVICE_INFO_KEY}]", text))
-    found: list[tuple[float, str, NodeReport]] = []
-    for report in reports:
+def reported_faults(npus: NpuSession, resource: ChipResource, node: str) -> tuple[ReportedFault, ...]:
+    """Returns the faults of chips of a resource that the device plugin of a node lists, in its latest report."""
+    found: list[tuple[float, str, NodeReport | None]] = []
+    for report in device_reports(node, npus.session.snapshot.config_maps, npus.reports):
         with suppress(DeviceInfoError):  # reported where the lists of chips are read
             info = device_info(report.text)
-            listed = info.lists.get(f"{resource}{FAULT_SUFFIX}", "")
+            listed = info.lists.get(f"{resource.name}{FAULT_SUFFIX}", "")
             found.append((info.published, listed if isinstance(listed, str) else "", report))
-    if not found:
-        return ()
-    _, text, report = max(found, key=itemgetter(0))
-    if not text:
+    _, text, latest = max(found, key=itemgetter(0), default=(0.0, "", None))
+    if not text or latest is None:
         return ()
     try:
         return _DEVICES.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        field = f"{report.field}[{resource}{FAULT_SUFFIX}]"
-        problem = json_problem(text) or str(error)
-        problems.append(
-            Malformed("ConfigMap", report.namespace, report.name, field, problem, "counts as an empty list")
+        field, problem = f"{latest.field}[{resource.name}{FAULT_SUFFIX}]", json_problem(text) or str(error)
+        npus.session.malformed_field(
+            Malformed("ConfigMap", latest.namespace, latest.name, field, problem, "counts as an empty list")
         )
         return ()
 
 
-def faults_of_nodes(
+def faults_of_chips(
     snapshot: Snapshot, nodes: Iterable[NodeFaults], chips: Mapping[int, NodeChips]
 ) -> Iterator[tuple[Task, Fault]]:
-    """Yields the Pods that faults of nodes and chips concern. ``chips``: the chips of the resource by row."""
+    """Yields the Pods that faults of chips concern, on nodes that work. ``chips``: the chips of the resource, by
+    row."""
     for node in nodes:
-        if not (node.why or node.unhealthy or node.sub_healthy):
+        if node.why or not (node.unhealthy or node.sub_healthy):
             continue
         by_uid = chips[snapshot.nodes.index[node.name]].held
         for task in snapshot.chips.get(node.name, ()):
             used = by_uid.get(task.uid, NONE) | core_chips(task)
-            if node.why:
-                yield task, Fault(NODE_UNHEALTHY, f"node {node.name} {node.why}")
-            elif used & node.unhealthy:
+            if used & node.unhealthy:
                 listed = format_chips(ids_of(used & node.unhealthy), node.prefix)
                 yield task, Fault(CARD_UNHEALTHY, f"{listed} of node {node.name} is unhealthy")
             elif used & node.sub_healthy:
@@ -197,33 +181,22 @@ def tasks_without_chips(job: Job) -> tuple[Task, ...]:
     return tuple(t for t in job.tasks() if t.node and not chips[t.cls] and t.status not in FINISHED_STATUSES)
 
 
-def lost_nodes(snapshot: Snapshot, nodes: Iterable[NodeFaults]) -> dict[str, str]:
-    """Returns node -> why none of its Pods works, with chips or without. ``nodes``: those with a fault."""
-    found = {node.name: node.why for node in nodes if node.why}
+def faults_of_nodes(
+    snapshot: Snapshot, nodes: Iterable[NodeFaults], without_chips: Iterable[Task]
+) -> Iterator[tuple[Task, Fault]]:
+    """Yields the Pods whose node has failed as a whole, or does not exist. ``nodes``: the nodes with a fault;
+    ``without_chips``: Pods on nodes that request no chips."""
+    lost = {node.name: node.why for node in nodes if node.why}
+    missing = [name for name in snapshot.chips if name not in snapshot.nodes.index] if snapshot.all_nodes else []
+    with_chips = [task for name in (*lost, *missing) for task in snapshot.chips.get(name, ())]
     for name, since in snapshot.nodes.facts.unready.items():
         if is_lost(snapshot, name):
-            found.setdefault(name, f"is not ready for {int(snapshot.now - since)} seconds")
-    return found
-
-
-def faults_without_chips(
-    snapshot: Snapshot, tasks: Iterable[Task], lost: Mapping[str, str]
-) -> Iterator[tuple[Task, Fault]]:
-    """Yields the Pods without chips whose node has failed as a whole. ``lost``: as of ``lost_nodes``."""
-    for task in tasks:
-        if task.node in lost:
-            yield task, Fault(NODE_UNHEALTHY, f"node {task.node} {lost[task.node]}")
-        elif snapshot.all_nodes and task.node not in snapshot.nodes.index:
-            yield task, Fault(NODE_UNHEALTHY, f"node {task.node} does not exist")
-
-
-def faults_of_missing_nodes(snapshot: Snapshot) -> Iterator[tuple[Task, Fault]]:
-    """Yields the Pods with chips whose node does not exist."""
-    index = snapshot.nodes.index
-    for name, tasks in snapshot.chips.items():
-        if name not in index:
-            for task in tasks:
-                yield task, Fault(NODE_UNHEALTHY, f"node {name} does not exist")
+            lost.setdefault(name, f"is not ready for {int(snapshot.now - since)} seconds")
+    for task in chain(with_chips, without_chips):
+        why = "does not exist" if snapshot.all_nodes and task.node not in snapshot.nodes.index else ""
+        why = lost.get(task.node, why)
+        if why:
+            yield task, Fault(NODE_UNHEALTHY, f"node {task.node} {why}")
 
 
 def faults_of_pods(job: Job, policy: RestartPolicy) -> dict[str, Fault]:
@@ -258,23 +231,15 @@ def nodes_of_relation_faults(restarts: Iterable[Restart], now: float) -> set[str
     }
 
 
-def exclude_failed_links(
-    snapshot: Snapshot,
-    names: Iterable[str],
-    ledgers: Mapping[ChipResource, ChipLedger],
-    chips: Mapping[ChipResource, Mapping[int, NodeChips]],
-    reports: ClusterReports,
-    problems: list[Malformed],
-) -> None:
-    """Adds network faults to the chips of some nodes whose link is down. ``names``: the nodes; ``chips``: resource ->
-    row -> chips."""
-    rows = [(row, name) for name in sorted(names) if (row := snapshot.nodes.index.get(name)) is not None]
-    for resource, ledger in ledgers.items():
+def exclude_failed_links(npus: NpuSession, names: Iterable[str]) -> None:
+    """Adds network faults to the chips of some nodes whose link is down. ``names``: the nodes."""
+    index = npus.session.nodes.index
+    rows = [(index[name], name) for name in sorted(names) if name in index]
+    for resource, ledger in npus.ledgers.whole.items():
         for row, name in rows:
-            if row not in chips[resource]:
-                continue
-            faults = chip_faults(resource.name, *device_reports(name, snapshot.config_maps, reports), problems)
-            ledger.add_network_faults(row, _failed_links(faults, resource.prefix))
+            if row in npus.ledgers.chips[resource]:
+                faults = reported_faults(npus, resource, name)
+                ledger.add_network_faults(row, _failed_links(faults, resource.prefix))
 
 
 def _failed_links(faults: Iterable[ReportedFault], prefix: str) -> int:

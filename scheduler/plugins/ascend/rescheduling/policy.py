@@ -1,6 +1,6 @@
 """The reaction to faults that a job asks for: labels and annotations of its PodGroup, or of its Pods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
@@ -91,6 +91,7 @@ class _Reader:
     def __init__(self, job: Job, task: Task | None) -> None:
         self._job = job
         self._task = task
+        self._labels = {**(task.labels if task is not None else {}), **job.labels}
         self._problems: list[Malformed] = []
 
     def policy(self) -> RestartPolicy:
@@ -102,12 +103,12 @@ class _Reader:
     def _scope(self) -> RestartScope:
         if self._job.annotations.get(RECOVER_POLICY_PATH) == "pod":
             return RestartScope.FAULTY_ONLY
-        if self._label(POD_RESCHEDULING) == _ON:
+        if self._labels.get(POD_RESCHEDULING) == _ON:
             return RestartScope.POD
-        return RestartScope.PROCESS if self._label(PROCESS_RECOVER) == _ON else RestartScope.JOB
+        return RestartScope.PROCESS if self._labels.get(PROCESS_RECOVER) == _ON else RestartScope.JOB
 
     def _retries(self) -> int:
-        text = self._label(FAULT_RETRY_TIMES)
+        text = self._labels.get(FAULT_RETRY_TIMES)
         if text is None:
             return 0
         if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= MAX_RETRIES:
@@ -116,22 +117,11 @@ class _Reader:
         return 0
 
     def _one_of(self, label: str, values: Mapping[str, T], default: T) -> T:
-        text = self._label(label)
+        text = self._labels.get(label)
         if text is None or text in values:
             return default if text is None else values[text]
         self._report(label, f"{text[:32]!r} is none of {', '.join(values)}", "counts as absent")
         return default
-
-    def _label(self, label: str) -> str | None:
-        for labels in self._labels():
-            if label in labels:
-                return labels[label]
-        return None
-
-    def _labels(self) -> Iterable[Mapping[str, str]]:
-        yield self._job.labels
-        if self._task is not None:
-            yield self._task.labels
 
     def _report(self, label: str, problem: str, consequence: str) -> None:
         job, field = self._job, f"metadata.labels[{label}]"

@@ -1,11 +1,11 @@
 """Rescheduling in one session: reads the recorded state and the faults, decides, and records what it decided.
 
-A session decides when it opens and deletes when it closes (``pod_deletions``). In a session without faults and
+A session decides when it opens and deletes when it closes (``effects``). In a session without faults and
 restarts, only the policy of each job is looked up.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -13,47 +13,51 @@ from msgspec.structs import replace
 from scheduler.api.decisions import ObjectWrite, group_ref
 from scheduler.api.job import Job
 from scheduler.api.kinds import CONFIG_MAP
-from scheduler.api.names import EVENT_RESCHEDULED, EVENT_WARNING, RESET_CONFIG_PREFIX, SYSTEM_NAMESPACE
+from scheduler.api.names import (
+    EVENT_RESCHEDULED,
+    EVENT_WARNING,
+    RESCHEDULING_HISTORY,
+    RESCHEDULING_STATE,
+    SYSTEM_NAMESPACE,
+)
 from scheduler.api.objects import ConfigMap
-from scheduler.api.reasons import Malformed, Refusal
+from scheduler.api.reasons import Refusal
 from scheduler.api.task import ALLOCATED_STATUSES, Task
 from scheduler.framework.kept_values import job_values
-from scheduler.framework.plugin_session import PluginSession
-from scheduler.plugins.ascend.cluster_reports import NAMESPACE, ClusterReports
-from scheduler.plugins.ascend.node_health import HealthColumns
-from scheduler.plugins.ascend.npu_ledgers import NpuLedgers
-from scheduler.plugins.ascend.npu_requests import ChipResource
+from scheduler.plugins.ascend.cluster_reports import NAMESPACE
+from scheduler.plugins.ascend.npu_session import NpuSession
 from scheduler.plugins.ascend.ranks import NO_RANKS, is_number
-from scheduler.plugins.ascend.rescheduling import reasons, state
-from scheduler.plugins.ascend.rescheduling.decision import (
-    SUB_HEALTH,
-    Fault,
-    matters,
-    next_restart,
-    remaining,
-)
+from scheduler.plugins.ascend.rescheduling.decision import SUB_HEALTH, Fault, matters, next_restart, remaining
+from scheduler.plugins.ascend.rescheduling.effects import due_deletions, dying_words, graceful_exit
 from scheduler.plugins.ascend.rescheduling.faults import (
     NodeFaults,
     exclude_failed_links,
-    faults_of_missing_nodes,
+    faults_of_chips,
     faults_of_nodes,
     faults_of_pods,
-    faults_without_chips,
     faulty_nodes,
-    lost_nodes,
     nodes_of_relation_faults,
     tasks_without_chips,
 )
-from scheduler.plugins.ascend.rescheduling.job_config_maps import (
-    graceful_exit,
-    may_exit_gracefully,
-    name_of,
-)
-from scheduler.plugins.ascend.rescheduling.pod_deletions import PodDeletions, Words
 from scheduler.plugins.ascend.rescheduling.policy import RestartPolicy, RestartStrategy, has_policy, policy_of
-from scheduler.plugins.ascend.rescheduling.state import Entry, FaultNode, Restart, RestartState, Retries, owner_of
+from scheduler.plugins.ascend.rescheduling.state import (
+    KEPT_TIME,
+    MAX_BYTES,
+    Entry,
+    FaultNode,
+    Restart,
+    RestartState,
+    Retries,
+    completed,
+    history_data,
+    owner_of,
+    present,
+    read_history,
+    read_state,
+    state_data,
+)
 
-CONFIG_MAPS: Final = frozenset({(SYSTEM_NAMESPACE, state.NAME), (NAMESPACE, reasons.NAME)})
+CONFIG_MAPS: Final = frozenset({(SYSTEM_NAMESPACE, RESCHEDULING_STATE), (NAMESPACE, RESCHEDULING_HISTORY)})
 """(namespace, name) of the ConfigMaps with the state and the history."""
 REASON_RESTART: Final = "Rescheduling"
 _MAX_WARNED: Final = 100
@@ -81,50 +85,35 @@ def _reading(job: Job) -> _Reading | None:
 class Rescheduler:
     """The restarts of one session."""
 
-    def __init__(
-        self,
-        session: PluginSession,
-        ledgers: NpuLedgers,
-        health: Callable[[ChipResource], HealthColumns],
-        reports: ClusterReports,
-        uses_npus: Callable[[Job], bool],
-        grace_over_time: float,
-        words: Words,
-    ) -> None:
-        """``health``: of the nodes with chips of a resource; ``uses_npus``: whether a Pod of a job requests chips;
-        ``grace_over_time``: seconds after which Pods are deleted by force; ``words``: returns the dying words of a
-        job."""
-        self._session = session
-        self._ledgers = ledgers
-        self._health = health
-        self._reports = reports
-        self._uses_npus = uses_npus
-        self._grace_over_time = grace_over_time
-        self._words = words
+    def __init__(self, npus: NpuSession) -> None:
+        self._npus = npus
+        self._session = npus.session
         self._policies: Mapping[str, _Reading] = {}
         """The jobs with a policy, by key."""
         self.restarts: Mapping[str, Restart] = {}
         """Key of a job -> its recorded restart."""
 
     def open(self) -> None:
-        """Decides, and registers with the session."""
+        """Decides about restarts, and registers what follows from them with the session."""
         session = self._session
         jobs = self._policies = self._jobs()
-        recorded = self._recorded(state.NAME, SYSTEM_NAMESPACE)
+        recorded = session.snapshot.config_maps.get(f"{SYSTEM_NAMESPACE}/{RESCHEDULING_STATE}")
         if not jobs and recorded is None:
             return
-        known = session.memo(("ascend", state.NAME), (recorded,), lambda _: state.read(recorded))
+        known = session.memo(("ascend", RESCHEDULING_STATE), (recorded,), lambda _: read_state(recorded))
         for problem in known.problems:
             session.malformed_field(problem)
-        kept_time = state.KEPT_TIME + self._grace_over_time
-        self.restarts = state.present(known.restarts, session.jobs, session.now, kept_time)
-        self._exclude_failed_links()
+        kept_time = KEPT_TIME + self._npus.settings.grace_over_time
+        self.restarts = present(known.restarts, session.jobs, session.now, kept_time)
+        exclude_failed_links(self._npus, nodes_of_relation_faults(self.restarts.values(), session.now))
         faults, nodes = self._faults(jobs)
-        self._decide(jobs, faults, nodes, known, recorded)
+        new, begun = self._decided(jobs, faults, nodes, known)
+        self._record(known, new, begun, recorded)
         self._complete_history()
-        self._ask_to_exit()
+        for key in self.restarts.keys() & jobs.keys():
+            session.write(*graceful_exit(session, session.jobs[key], self.restarts[key]))
         session.add_job_valid(self.check)
-        session.add_deletions(PodDeletions(session, self.restarts, jobs, self._grace_over_time, self._words).due)
+        session.add_deletions(lambda: due_deletions(self._npus, self.restarts, jobs))
 
     def check(self, job: Job) -> Refusal | None:
         """Refuses a job that restarts as a whole while Pods from before the restart exist."""
@@ -168,59 +157,33 @@ class Rescheduler:
                 result[key] = reading
         return result
 
-    def _recorded(self, name: str, namespace: str) -> ConfigMap | None:
-        return self._session.snapshot.config_maps.get(f"{namespace}/{name}")
-
     def _faults(self, jobs: Mapping[str, _Reading]) -> tuple[Faults, list[NodeFaults]]:
         """Returns the faults of the Pods of jobs, and all nodes with a fault."""
-        session, snapshot = self._session, self._session.snapshot
+        snapshot = self._session.snapshot
         faults: Faults = {}
         nodes: list[NodeFaults] = []
-        problems: list[Malformed] = []
-        for resource, ledger in self._ledgers.whole.items():
-            chips, exhausted = self._ledgers.chips[resource], self._ledgers.exhausted(resource)
-            if exhausted:
-                chips = {**chips, **exhausted}
-            health = self._health(resource)
-            found = [*faulty_nodes(snapshot, ledger, chips, exhausted, health, self._reports, problems)]
+        of_chips: list[tuple[Task, Fault]] = []
+        for ledger in self._npus.ledgers.whole.values():
+            found, chips = faulty_nodes(self._npus, ledger)
             nodes += found
-            for task, fault in faults_of_nodes(snapshot, found, chips):
-                if task.job in jobs and matters(fault, task, jobs[task.job].policy):
-                    faults.setdefault(task.job, {}).setdefault(task.uid, fault)
-        for task, fault in faults_of_missing_nodes(snapshot) if snapshot.all_nodes else ():
-            if task.job in jobs:
+            of_chips += faults_of_chips(snapshot, found, chips)
+        without_chips = chain.from_iterable(reading.without_chips for reading in jobs.values())
+        for task, fault in (*faults_of_nodes(snapshot, nodes, without_chips), *of_chips):
+            if task.job in jobs and matters(fault, task, jobs[task.job].policy):
                 faults.setdefault(task.job, {}).setdefault(task.uid, fault)
-        lost = lost_nodes(snapshot, nodes)
         for key, reading in jobs.items():
-            for task, fault in faults_without_chips(snapshot, reading.without_chips, lost):
-                faults.setdefault(key, {}).setdefault(task.uid, fault)
             if reading.faults:
                 others = faults.get(key, {})
                 worse = {uid: fault for uid, fault in others.items() if fault.kind != SUB_HEALTH}
                 faults[key] = {**others, **reading.faults, **worse}
-        for problem in problems:
-            session.malformed_field(problem)
         return faults, nodes
 
-    def _exclude_failed_links(self) -> None:
-        session, problems = self._session, list[Malformed]()
-        names = nodes_of_relation_faults(self.restarts.values(), session.now)
-        if names:
-            ledgers = self._ledgers
-            exclude_failed_links(session.snapshot, names, ledgers.whole, ledgers.chips, self._reports, problems)
-        for problem in problems:
-            session.malformed_field(problem)
-
     # --- decisions ---
-    def _decide(
-        self,
-        jobs: Mapping[str, _Reading],
-        faults: Faults,
-        nodes: Iterable[NodeFaults],
-        known: RestartState,
-        recorded: ConfigMap | None,
-    ) -> None:
-        session = self._session
+    def _decided(
+        self, jobs: Mapping[str, _Reading], faults: Faults, nodes: Iterable[NodeFaults], known: RestartState
+    ) -> tuple[RestartState, list[str]]:
+        """Returns the state to record, and the keys of the jobs whose restart begins. ``known``: the recorded state."""
+        session, uses_npus = self._session, self._npus.demand.is_npu_job
         restarts = dict(self.restarts)
         owners = {key: owner_of(job) for key, job in session.jobs.items() if key in known.retries}
         owners |= {key: restart.uid for key, restart in restarts.items()}
@@ -228,9 +191,9 @@ class Rescheduler:
         begun: list[str] = []
         for key, reading in jobs.items():
             job, last = session.jobs[key], restarts.get(key)
-            if key not in retries and job.count(*ALLOCATED_STATUSES) and self._uses_npus(job):
+            if key not in retries and job.count(*ALLOCATED_STATUSES) and uses_npus(job):
                 retries[key] = Retries(owner_of(job), reading.policy.retries)
-            if (key not in faults and (last is None or not last.pods)) or not self._uses_npus(job):
+            if (key not in faults and (last is None or not last.pods)) or not uses_npus(job):
                 continue
             left = retries[key].times if key in retries else reading.policy.retries
             decided = next_restart(job, faults.get(key, {}), reading.policy, last, left, session.now)
@@ -242,20 +205,20 @@ class Rescheduler:
                 retries[key] = Retries(owner_of(job), decided.retries)
         for key in restarts.keys() & session.jobs.keys() - jobs.keys():
             restarts[key] = replace(restarts[key], pods=())  # its label was removed
-        new = RestartState(_documents(nodes, known.fault_nodes, session.now), retries, restarts)
-        if recorded is not None and (new.fault_nodes, retries, restarts) == (
-            known.fault_nodes,
-            known.retries,
-            known.restarts,
-        ):
+        return RestartState(_documents(nodes, known.fault_nodes, session.now), retries, restarts), begun
+
+    def _record(self, known: RestartState, new: RestartState, begun: list[str], recorded: ConfigMap | None) -> None:
+        """Writes the new state, if it differs from the recorded one, and the dying words of jobs that restart."""
+        before = known.fault_nodes, known.retries, known.restarts
+        if recorded is not None and (new.fault_nodes, new.retries, new.restarts) == before:
             return
-        data = state.data_of(new)
-        while begun and sum(map(len, data.values())) > state.MAX_BYTES:
+        data = state_data(new)
+        while begun and sum(map(len, data.values())) > MAX_BYTES:
             self._postpone(new, known, begun.pop())
-            data = state.data_of(new)
-        self._write(SYSTEM_NAMESPACE, state.NAME, data, recorded, "the job does not restart after faults")
-        for key in begun:
-            session.write(*self._words(session.jobs[key], restarts[key]))  # as early as possible
+            data = state_data(new)
+        self._write(SYSTEM_NAMESPACE, RESCHEDULING_STATE, data, recorded, "the job does not restart after faults")
+        for key in begun:  # as early as possible
+            self._session.write(*dying_words(self._npus, self._session.jobs[key], new.restarts[key]))
 
     def _postpone(self, new: RestartState, known: RestartState, key: str) -> None:
         """Undoes a restart that does not fit into the ConfigMap. A later session decides it again."""
@@ -266,34 +229,20 @@ class Rescheduler:
         if key in known.retries:
             new.retries[key] = known.retries[key]
         job = self._session.jobs[key]
-        text = f"the restart waits until ConfigMap {SYSTEM_NAMESPACE}/{state.NAME} has room for its Pods"
+        text = f"the restart waits until ConfigMap {SYSTEM_NAMESPACE}/{RESCHEDULING_STATE} has room for its Pods"
         self._session.event(group_ref(job), EVENT_WARNING, EVENT_RESCHEDULED, text)
-
-    def _ask_to_exit(self) -> None:
-        """Sets or resets the field of the ``reset-config`` ConfigMaps of jobs whose hardware is sub-healthy."""
-        session, problems = self._session, list[Malformed]()
-        for key in self.restarts.keys() & self._policies.keys():
-            restart, job = self.restarts[key], session.jobs[key]
-            if may_exit_gracefully(restart):
-                name = f"{job.namespace}/{RESET_CONFIG_PREFIX}{name_of(job)}"
-                config_map = session.snapshot.config_maps.get(name)
-                write = graceful_exit(config_map, restart, problems) if config_map is not None else None
-                if write is not None:
-                    session.write(write)
-        for problem in problems:
-            session.malformed_field(problem)
 
     def _complete_history(self) -> None:
         """Adds restarts that were recorded to the history."""
-        recorded = self._recorded(reasons.NAME, NAMESPACE)
-        key = ("ascend", reasons.NAME)
-        histories, problems = self._session.memo(key, (recorded,), lambda _: reasons.read(recorded))
+        session, key = self._session, ("ascend", RESCHEDULING_HISTORY)
+        recorded = session.snapshot.config_maps.get(f"{NAMESPACE}/{RESCHEDULING_HISTORY}")
+        histories, problems = session.memo(key, (recorded,), lambda _: read_history(recorded))
         for problem in problems:
-            self._session.malformed_field(problem)
-        completed = reasons.completed(histories, self.restarts, self._session.jobs)
-        if completed is not histories:
+            session.malformed_field(problem)
+        complete = completed(histories, self.restarts, session.jobs)
+        if complete is not histories:
             text = "the history of restarts is not complete"
-            self._write(NAMESPACE, reasons.NAME, reasons.data_of(completed), recorded, text)
+            self._write(NAMESPACE, RESCHEDULING_HISTORY, history_data(complete), recorded, text)
 
     def _write(
         self, namespace: str, name: str, data: Mapping[str, str], recorded: ConfigMap | None, consequence: str

@@ -1,13 +1,17 @@
-"""The ConfigMap with the state of rescheduling: ``volcano-system/vcjob-fault-npu-cm``.
+"""The ConfigMaps with the state and the history of rescheduling.
 
-The keys ``fault-node`` and ``remain-retry-times`` are those of MindCluster's scheduler plugin, and other components
-read them. The key ``restarts`` is this program's own: what each restart deletes, so that a scheduler that is killed in
-between continues where its predecessor stopped. All keys are written in one request, so the number of retries that
-remain and the restart that took one of them never disagree.
+``volcano-system/vcjob-fault-npu-cm`` is the state. The keys ``fault-node`` and ``remain-retry-times`` are those of
+MindCluster's scheduler plugin, and other components read them. The key ``restarts`` is this program's own: what each
+restart deletes, so that a scheduler that is killed in between continues where its predecessor stopped. All keys are
+written in one request, so the number of retries that remain and the restart that took one of them never disagree.
+
+``mindx-dl/job-reschedule-reason`` is the history, as MindCluster's scheduler plugin writes it. It follows from the
+recorded restarts, so a restart that it lacks is added later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -18,17 +22,16 @@ from scheduler.api.json_texts import json_problem
 from scheduler.api.names import (
     FAULT_NODES,
     REMAINING_RETRIES,
+    RESCHEDULING_HISTORY,
+    RESCHEDULING_RECORDS,
     RESCHEDULING_RESTARTS,
     RESCHEDULING_STATE,
     SYSTEM_NAMESPACE,
 )
 from scheduler.api.objects import ConfigMap
 from scheduler.api.reasons import Malformed
+from scheduler.plugins.ascend.cluster_reports import NAMESPACE
 
-NAME: Final = RESCHEDULING_STATE
-FAULT_NODE: Final = FAULT_NODES
-REMAIN_RETRY_TIMES: Final = REMAINING_RETRIES
-RESTARTS: Final = RESCHEDULING_RESTARTS
 KEPT_TIME: Final = 300
 """Seconds for which the restart of a job without a PodGroup is kept, in addition to the time that Pods have to
 stop."""
@@ -38,6 +41,9 @@ T = TypeVar("T")
 Number = Annotated[int, msgspec.Meta(ge=0, lt=10**6)]
 Moment = Annotated[int, msgspec.Meta(ge=0, lt=2**33)]
 """Unix seconds; larger values are no dates."""
+MAX_RECORDS: Final = 10
+"""Records of the history per job; older ones are dropped."""
+_SHORTENED: Final = "older records were dropped for lack of room"
 
 
 class ReportedFault(msgspec.Struct, frozen=True):
@@ -147,6 +153,41 @@ def owner_of(job: Job) -> str:
     return job.owner_uid or job.uid
 
 
+class TaskReason(msgspec.Struct, frozen=True, rename="pascal"):
+    """A faulty Pod of a restart."""
+
+    reschedule_reason: str = ""
+    pod_name: str = ""
+    node_name: str = ""
+    node_rank_index: str = ""
+
+
+class Record(msgspec.Struct, frozen=True, rename="pascal"):
+    """One restart."""
+
+    log_file_format_time: str = ""
+    reschedule_time_stamp: Moment = 0
+    reason_of_task: tuple[TaskReason, ...] = ()
+
+
+class History(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
+    """The restarts of one job, the latest first."""
+
+    job_id: str = msgspec.field(name="JobID")
+    total_reschedule_times: Number
+    reschedule_records: tuple[Record, ...]
+    additional_info: str = ""
+
+
+Histories = dict[str, History]
+
+
+_NODES: Final = msgspec.json.Decoder(tuple[FaultNode, ...] | None)
+_RETRIES: Final = msgspec.json.Decoder(dict[str, Retries] | None)
+_RESTARTS: Final = msgspec.json.Decoder(dict[str, Restart] | None)
+_HISTORIES: Final = msgspec.json.Decoder(Histories | None)
+
+
 def present(
     restarts: Mapping[str, Restart], jobs: Mapping[str, Job], now: float, kept_time: float
 ) -> dict[str, Restart]:
@@ -163,34 +204,36 @@ def present(
     return result
 
 
-_NODES: Final = msgspec.json.Decoder(tuple[FaultNode, ...] | None)
-_RETRIES: Final = msgspec.json.Decoder(dict[str, Retries] | None)
-_RESTARTS: Final = msgspec.json.Decoder(dict[str, Restart] | None)
-
-
-def read(config_map: ConfigMap | None) -> RestartState:
-    """Returns the content of the ConfigMap. A malformed key counts as empty."""
-    state = RestartState()
-    if config_map is None:
-        return state
-    state.fault_nodes = _decoded(config_map, FAULT_NODE, _NODES, state.problems) or ()
-    state.retries = _decoded(config_map, REMAIN_RETRY_TIMES, _RETRIES, state.problems) or {}
-    state.restarts = _decoded(config_map, RESTARTS, _RESTARTS, state.problems) or {}
+def read_state(config_map: ConfigMap | None) -> RestartState:
+    """Returns the content of the ConfigMap with the state. A malformed key counts as empty."""
+    state, name = RestartState(), RESCHEDULING_STATE
+    if config_map is not None:
+        state.fault_nodes = _decoded(config_map, name, FAULT_NODES, _NODES, state.problems) or ()
+        state.retries = _decoded(config_map, name, REMAINING_RETRIES, _RETRIES, state.problems) or {}
+        state.restarts = _decoded(config_map, name, RESCHEDULING_RESTARTS, _RESTARTS, state.problems) or {}
     return state
 
 
-def data_of(state: RestartState) -> dict[str, str]:
-    """Returns the data of the ConfigMap."""
+def state_data(state: RestartState) -> dict[str, str]:
+    """Returns the data of the ConfigMap with the state."""
     documents: Mapping[str, object] = {
-        FAULT_NODE: state.fault_nodes,
-        REMAIN_RETRY_TIMES: state.retries,
-        RESTARTS: state.restarts,
+        FAULT_NODES: state.fault_nodes,
+        REMAINING_RETRIES: state.retries,
+        RESCHEDULING_RESTARTS: state.restarts,
     }
     return {key: msgspec.json.encode(value).decode() if value else "" for key, value in documents.items()}
 
 
+def read_history(config_map: ConfigMap | None) -> tuple[Histories, list[Malformed]]:
+    """Returns the histories by job. A malformed ConfigMap counts as empty."""
+    problems: list[Malformed] = []
+    if config_map is None:
+        return {}, problems
+    return _decoded(config_map, RESCHEDULING_HISTORY, RESCHEDULING_RECORDS, _HISTORIES, problems) or {}, problems
+
+
 def _decoded(
-    config_map: ConfigMap, key: str, decoder: "msgspec.json.Decoder[T]", problems: list[Malformed]
+    config_map: ConfigMap, name: str, key: str, decoder: "msgspec.json.Decoder[T]", problems: list[Malformed]
 ) -> T | None:
     text = (config_map.data or {}).get(key)
     if not text:
@@ -198,6 +241,45 @@ def _decoded(
     try:
         return decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        namespace = SYSTEM_NAMESPACE if name == RESCHEDULING_STATE else NAMESPACE
         problem = json_problem(text) or str(error)
-        problems.append(Malformed("ConfigMap", SYSTEM_NAMESPACE, NAME, f"data[{key}]", problem, "counts as empty"))
+        problems.append(Malformed("ConfigMap", namespace, name, f"data[{key}]", problem, "counts as empty"))
         return None
+
+
+def completed(histories: Histories, restarts: Mapping[str, Restart], jobs: Collection[str]) -> Histories:
+    """Returns the histories with the restarts that they lack, and without jobs that no longer exist. The same object if
+    nothing changes."""
+    missing = {
+        key: restart
+        for key, restart in restarts.items()
+        if key not in histories or histories[key].total_reschedule_times < restart.number
+    }
+    gone = {key for key in histories if key not in jobs and key not in restarts}
+    if not missing and not gone:
+        return histories
+    result = {key: history for key, history in histories.items() if key not in gone}
+    for key, restart in missing.items():
+        before = histories[key].reschedule_records if key in histories else ()
+        result[key] = History(key, restart.number, (_record(restart), *before)[:MAX_RECORDS])
+    return result
+
+
+def history_data(histories: Histories) -> dict[str, str]:
+    """Returns the data of the ConfigMap with the history. If it is too large, only the latest record of each job is
+    kept, and then only the numbers of restarts."""
+    text = msgspec.json.encode(histories)
+    for most in (1, 0):
+        if len(text) > MAX_BYTES:
+            histories = {
+                key: History(key, history.total_reschedule_times, history.reschedule_records[:most], _SHORTENED)
+                for key, history in histories.items()
+            }
+            text = msgspec.json.encode(histories)
+    return {RESCHEDULING_RECORDS: text.decode() if histories else ""}
+
+
+def _record(restart: Restart) -> Record:
+    moment = datetime.fromtimestamp(restart.time, UTC)
+    reasons = tuple(TaskReason(each.fault, each.name, each.node, each.rank) for each in restart.reasons)
+    return Record(moment.strftime("I%m%d %H:%M:%S"), restart.time, reasons)

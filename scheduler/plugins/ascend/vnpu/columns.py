@@ -17,7 +17,7 @@ from scheduler.plugins.ascend.vnpu.selection import NO_STATE, DividedNode
 
 _STEP: Final = 1e6
 _MAX_SCORE: Final = 9e8
-"""As for whole chips, one step exceeds the scores of other plugins at usual weights."""
+"""One step exceeds the scores of other plugins at usual weights, as the step for whole chips does."""
 
 
 def part_filters(ledger: PartLedger, resource: str, request: CoreRequest) -> list[Filter]:

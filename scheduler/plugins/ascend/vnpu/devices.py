@@ -13,12 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.names import (
-    ASCEND_REAL,
-    DEVICE_INFO_CONFIGMAP_PREFIX,
-    DEVICE_INFO_KEY,
-    DEVICE_INFO_NAMESPACE,
-)
+from scheduler.api.names import ASCEND_REAL, DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_KEY, DEVICE_INFO_NAMESPACE
 from scheduler.api.node import Rows
 from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
@@ -87,7 +82,7 @@ class DeviceColumns(NamedTuple):
 
 def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> DeviceColumns:
     """Returns the devices of all nodes. From one session to the next, only nodes with a changed object or a changed Pod
-    with chips are read. ``position``: that of the resource in resource vectors."""
+    with chips are read. ``position``: the index of the resource in resource vectors."""
     nodes = snapshot.nodes
 
     def read(row: int, node: Node, config_map: ConfigMap | None, tasks: tuple[Task, ...] | None) -> NodeDevices:
@@ -107,8 +102,8 @@ def read_columns(snapshot: Snapshot, resource: ChipResource, position: int) -> D
 
 
 def _columns(values: NodeValues[NodeDevices], number: int, before: DeviceColumns | None) -> DeviceColumns:
-    """Returns the columns of the values. ``number`` is that of all nodes; ``before``: the columns of the values that
-    these follow, if they are known."""
+    """Returns the columns of the values. ``number``: the number of all nodes; ``before``: the columns of the values
+    that these follow, if they are known."""
     rows, devices = values.rows.tolist(), values.values
     by_row: dict[int, NodeDevices] = {}
     if before is None:

@@ -25,7 +25,7 @@ class Exclusion:
     """The nodes that got Pods with whole chips, and those that got Pods with AI cores, in one session."""
 
     def __init__(self, session: PluginSession, resource: str) -> None:
-        """``resource``: that of the chips which the other plugin divides."""
+        """``resource``: the resource of the chips that the other plugin divides."""
         self._positions = {_WHOLE: session.dimensions.find(resource), _CORES: session.dimensions.find(NPU_CORE)}
         self._numbers: dict[str, Counts] = {
             kind: np.zeros(len(session.nodes), dtype=np.int64) for kind in self._positions

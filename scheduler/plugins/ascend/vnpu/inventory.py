@@ -9,26 +9,19 @@ object, Pod with chips, or report of the device plugin.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from scheduler.api.names import (
-    ACCELERATOR,
-    CHIP_NAME,
-    DEVICE_INFO_CONFIGMAP_PREFIX,
-    DEVICE_INFO_NAMESPACE,
-    NPU_CORE,
-    SERVER_TYPE,
-)
+from scheduler.api.names import ACCELERATOR, CHIP_NAME, NPU_CORE, SERVER_TYPE
 from scheduler.api.node import Mask, Rows
-from scheduler.api.objects import ConfigMap, Node
+from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import Task, TaskStatus
-from scheduler.framework.kept_values import NodeReading, NodeValues, ObjectsByNode, node_columns
-from scheduler.plugins.ascend.cluster_reports import ClusterReports, NodeReport
-from scheduler.plugins.ascend.device_lists import NodeSources, reported_lists
+from scheduler.api.task import TaskStatus
+from scheduler.framework.kept_values import NodeReading, NodeValues, node_columns
+from scheduler.plugins.ascend.cluster_reports import ClusterReports
+from scheduler.plugins.ascend.device_lists import NodeSources, reported_lists, sources_by_node
 from scheduler.plugins.ascend.holdings import holding as whole_holding
 from scheduler.plugins.ascend.inventory import named_chips, whole_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks, ids_of, lowest, mask_of
@@ -179,8 +172,8 @@ class PartColumns(NamedTuple):
 
 
 def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterReports) -> PartColumns:
-    """Returns the parts of the nodes on which AI cores are allocatable. ``position``: that of the AI cores in resource
-    vectors; None: no node and no Pod has any."""
+    """Returns the parts of the nodes on which AI cores are allocatable. ``position``: the index of the AI cores in
+    resource vectors; None: no node and no Pod has any."""
     nodes, since = snapshot.nodes, snapshot.signed_since
     requests: dict[str, ChipRequests] = {}
 
@@ -193,26 +186,19 @@ def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterRepor
         none: Rows = np.zeros(0, dtype=np.intp)
         return none if position is None else np.flatnonzero(whole_chips(nodes.allocatable[position]) > 0)
 
-    def read(
-        row: int, node: Node, config_map: ConfigMap | None, copied: NodeReport | None, tasks: tuple[Task, ...] | None
-    ) -> NodeParts:
+    def read(row: int, *objects: Any) -> NodeParts:
         assert position is not None
         total = int(whole_chips(nodes.allocatable[position, row]))
-        rules = PartRules(position, requests_of, since)
-        return read_parts(NodeSources(node, config_map, copied, tasks or ()), rules, total)
+        return read_parts(NodeSources.of(*objects), PartRules(position, requests_of, since), total)
 
-    sources = (
-        ObjectsByNode(snapshot.config_maps, f"{DEVICE_INFO_NAMESPACE}/{DEVICE_INFO_CONFIGMAP_PREFIX}"),
-        ObjectsByNode(reports.reports, DEVICE_INFO_CONFIGMAP_PREFIX),
-        ObjectsByNode(snapshot.chips),
-    )
+    sources = sources_by_node(snapshot, reports)
     reading = NodeReading(("ascend", "parts"), rows, sources, read, (since, position))
     return node_columns(snapshot.memory, nodes, reading, _columns)
 
 
 def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | None) -> PartColumns:
-    """Returns the columns of the values. ``number`` is that of all nodes; ``before``: the columns of the values that
-    these follow, if they are known."""
+    """Returns the columns of the values. ``number``: the number of all nodes; ``before``: the columns of the values
+    that these follow, if they are known."""
     rows, parts = values.rows.tolist(), values.values
     if before is None:
         changed: Sequence[int] = range(len(parts))

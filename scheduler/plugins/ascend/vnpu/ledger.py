@@ -43,7 +43,7 @@ class PartLedger(Ledger[str]):
         columns: PartColumns,
         ledgers: Mapping[ChipResource, ChipLedger],
     ) -> None:
-        """``position``: that of the AI cores in resource vectors; ``ledgers``: the whole chips per resource."""
+        """``position``: the index of the AI cores in resource vectors; ``ledgers``: the whole chips per resource."""
         super().__init__()
         self._names = session.nodes.names
         self._demand = demand
@@ -65,7 +65,6 @@ class PartLedger(Ledger[str]):
         self._leaving: dict[int, set[str]] = {}
         """Row -> uids of terminating Pods; nodes on which none was evicted in this session are left out."""
         self._taken: dict[str, PartChoice] = {}
-        self._pipelined: set[str] = set()
         self._preset: dict[int, int] = {}
         """Row -> mask of the chips that were divided beforehand."""
         for ledger, member in self._with_whole:
@@ -140,20 +139,17 @@ class PartLedger(Ledger[str]):
         cores = self._demand.cores(task.cls)
         state = int(self.states(np.array([row]), later=pipelined)[0])
         choice = None
-        if state != NO_STATE and self._demand.core_use(job) is not None:
+        if state != NO_STATE and self._demand.npu_use(job) is not None:
             node = self.known[state]
             choice = select(MODELS[node.model], node, request_of(task.cls, cores))
         if choice is None:
             raise AllocationError(f"node {self._names[row]} has no place for {cores} AI cores of Pod {task.key}")
         self._uses_of(row)[task.uid] = choice.uses
-        if pipelined:
-            self._pipelined.add(task.uid)
-        else:
+        if not pipelined:
             self._taken[task.uid] = choice
         self._update(row)
 
     def _release(self, task: Task, row: int) -> None:
-        self._pipelined.discard(task.uid)
         self._taken.pop(task.uid, None)
         self._uses_of(row).pop(task.uid, None)
         self._update(row)

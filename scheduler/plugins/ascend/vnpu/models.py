@@ -10,14 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.api.job import Job
-from scheduler.api.names import (
-    ASCEND_310P,
-    ASCEND_910,
-    NPU_CORE,
-    NPU_JOB_KIND,
-    VNPU_DVPP,
-    VNPU_LEVEL,
-)
+from scheduler.api.names import ASCEND_310P, ASCEND_910, NPU_CORE, NPU_JOB_KIND, VNPU_DVPP, VNPU_LEVEL
 from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.ascend.resolve import REASON_POLICY

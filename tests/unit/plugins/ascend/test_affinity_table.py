@@ -138,7 +138,7 @@ def test_scores_looked_ahead_are_those_of_placing_one_by_one(bench: Bench, reque
         one_by_one = []
         while condition.room(row)[0]:
             one_by_one.append(float(score.values(row, None)[0]))
-            choice = FAMILY.select(int(ledger.free[0]), ChipRequest(request_size))
+            choice = FAMILY.selection.choose(int(ledger.free[0]), ChipRequest(request_size))
             assert choice is not None
             ledger.free[0] &= np.uint64(255 & ~mask_of(choice.chips))
         assert len(one_by_one) == room
@@ -152,7 +152,7 @@ def test_every_mask_of_free_chips_gets_the_ring_and_the_rank_of_the_table(reques
     for free in range(256):
         left, right = (free & 15).bit_count(), (free >> 4).bit_count()
         found = [(entries.index(pair), i) for i, pair in enumerate(((left, right), (right, left))) if pair in entries]
-        choice = FAMILY.select(free, ChipRequest(request_size))
+        choice = FAMILY.selection.choose(free, ChipRequest(request_size))
         assert (choice is not None) == bool(found), free
         if choice is not None:
             rank, ring = min(found)
@@ -166,7 +166,7 @@ def test_every_mask_of_free_chips_gets_the_ring_and_the_rank_of_the_table(reques
 
 def test_eight_chips_are_given_by_a_whole_node_only() -> None:
     for free in range(256):
-        choice = FAMILY.select(free, ChipRequest(8))
+        choice = FAMILY.selection.choose(free, ChipRequest(8))
         assert (list(range(8)) if free == 255 else None) == (None if choice is None else list(choice.chips))
 
 
@@ -189,7 +189,7 @@ def test_two_chips_of_two_rings_with_three_free_are_the_last_choice() -> None:
 
 
 def best_place_of(request_size: int, left: int, right: int) -> int | None:
-    choice = FAMILY.select(mask(state(left, right)), ChipRequest(request_size))
+    choice = FAMILY.selection.choose(mask(state(left, right)), ChipRequest(request_size))
     return None if choice is None else choice.penalty
 
 
@@ -209,7 +209,7 @@ def best_place_of(request_size: int, left: int, right: int) -> int | None:
     ],
 )
 def test_worked_examples_of_chips(free: list[int], request_size: int, taken: list[int]) -> None:
-    choice = FAMILY.select(mask(free), ChipRequest(request_size))
+    choice = FAMILY.selection.choose(mask(free), ChipRequest(request_size))
     assert list(choice.chips if choice is not None else ()) == taken
 
 

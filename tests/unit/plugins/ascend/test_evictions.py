@@ -106,9 +106,9 @@ def test_in_every_family_each_evicted_pod_is_needed(
             continue
         free = mask_of(tuple(set(range(size)) - {i for (i,) in held}))
         gone = evicted(action, chips, held, resource=resource, size=size, traits=traits)
-        assert family.select(free | mask_of(tuple(gone)), ChipRequest(chips)) is not None
+        assert family.selection.choose(free | mask_of(tuple(gone)), ChipRequest(chips)) is not None
         for i in gone:
-            assert family.select(free | mask_of(tuple(gone - {i})), ChipRequest(chips)) is None
+            assert family.selection.choose(free | mask_of(tuple(gone - {i})), ChipRequest(chips)) is None
 
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim"])

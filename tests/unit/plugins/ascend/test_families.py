@@ -20,7 +20,7 @@ ALL16 = list(range(16))
 
 
 def chosen(name: str, free: Iterable[int], chips: int, *, several: bool = False) -> list[int]:
-    choice = BY_NAME[name].select(mask_of(free), ChipRequest(chips, several))
+    choice = BY_NAME[name].selection.choose(mask_of(free), ChipRequest(chips, several))
     return [] if choice is None else list(choice.chips)
 
 
@@ -84,7 +84,7 @@ def test_worked_examples(family: str, free: list[int], chips: int, taken: list[i
     [([0, 2, 3], 1, 3), ([0, 1, 2, 3], 1, 10), ([0, 1, 2, 3], 4, 1), ([0, 1, 2, 3], 2, 3), ([0, *range(2, 10)], 1, 16)],
 )
 def test_distributed_requests_prefer_nodes_with_a_half_used_card(free: list[int], chips: int, penalty: int) -> None:
-    choice = BY_NAME["chip_310p_duo_distributed"].select(mask_of(free), ChipRequest(chips))
+    choice = BY_NAME["chip_310p_duo_distributed"].selection.choose(mask_of(free), ChipRequest(chips))
     assert choice is not None
     assert choice.penalty == penalty
 
@@ -100,7 +100,7 @@ def test_distributed_requests_prefer_nodes_with_a_half_used_card(free: list[int]
     ],
 )
 def test_meshes_prefer_nodes_with_the_fewest_that_would_do(free: list[int], chips: int, penalty: int) -> None:
-    choice = BY_NAME["npu_mesh_x8"].select(mask_of(free), ChipRequest(chips))
+    choice = BY_NAME["npu_mesh_x8"].selection.choose(mask_of(free), ChipRequest(chips))
     assert choice is not None
     assert choice.penalty == penalty
 
@@ -181,12 +181,12 @@ FITS: Final[Mapping[str, Callable[[ChipFamily, int, int, bool], bool]]] = {
 def test_a_choice_is_made_of_free_chips_whenever_the_request_fits(family: ChipFamily, data: st.DataObject) -> None:
     free = data.draw(st.integers(0, (1 << family.chips) - 1))
     request = ChipRequest(data.draw(st.sampled_from(sorted(family.sizes))), data.draw(st.booleans()))
-    choice = family.select(free, request)
+    choice = family.selection.choose(free, request)
     assert (choice is not None) == FITS.get(family.name, _some_chips)(family, free, *request)
     if choice is not None:
         assert len(set(choice.chips)) == len(choice.chips) == request.chips
         assert mask_of(choice.chips) & ~free == 0
-        assert 0 <= choice.penalty < family.penalties
+        assert 0 <= choice.penalty < family.selection.penalties
         if request.chips <= family.group:
             assert len({chip // family.group for chip in choice.chips}) == 1
 
@@ -202,7 +202,7 @@ def test_the_table_of_a_request_says_what_choosing_one_by_one_gives(family: Chip
     counts = table.room(np.array(masks, dtype=np.uint64)).tolist()
     for mask, room in zip(masks, counts, strict=True):
         free, penalties = mask, list[int]()
-        while (choice := family.select(free, request)) is not None:
+        while (choice := family.selection.choose(free, request)) is not None:
             penalties.append(choice.penalty)
             free &= ~mask_of(choice.chips)
         assert room == len(penalties)
@@ -212,7 +212,7 @@ def test_the_table_of_a_request_says_what_choosing_one_by_one_gives(family: Chip
 
 @given(free=st.integers(0, 2**16 - 1), chips=st.integers(1, 8))
 def test_a_half_is_chosen_that_keeps_the_fewest_chips(free: int, chips: int) -> None:
-    choice = BY_NAME["module_910b_x16"].select(free, ChipRequest(chips))
+    choice = BY_NAME["module_910b_x16"].selection.choose(free, ChipRequest(chips))
     if choice is not None:
         half = choice.chips[0] // 8
         counts = [group.bit_count() for group in groups_of(free, 8, 16)]
@@ -222,7 +222,7 @@ def test_a_half_is_chosen_that_keeps_the_fewest_chips(free: int, chips: int) -> 
 
 @given(free=st.integers(0, 2**64 - 1), chips=st.integers(1, 64))
 def test_inference_cards_are_drained_from_the_fullest_on(free: int, chips: int) -> None:
-    choice = BY_NAME["chip_310_x4"].select(free, ChipRequest(chips))
+    choice = BY_NAME["chip_310_x4"].selection.choose(free, ChipRequest(chips))
     if choice is not None:
         sizes = [len([c for c in ids_of(free) if c // 4 == chip // 4]) for chip in choice.chips]
         assert sizes == sorted(sizes)

@@ -15,7 +15,7 @@ from scheduler.framework.statement import AllocationError
 from scheduler.plugins.deviceshare.cards import ALL_CARDS, Card, Cards, ContainerKind, ContainerRequest, charge, mask_of
 from scheduler.plugins.deviceshare.columns import Runs
 from scheduler.plugins.deviceshare.device_config import NpuModel, VgpuConfig
-from scheduler.plugins.deviceshare.family import room_by_placement
+from scheduler.plugins.deviceshare.family import DeviceFamily
 from scheduler.plugins.deviceshare.gpushare import GpuClaim, GpuShare
 from scheduler.plugins.deviceshare.hami import HamiNpu, NpuClaim
 from scheduler.plugins.deviceshare.ledger import CardLedger
@@ -240,11 +240,10 @@ def test_computed_room_equals_room_by_placement(
 ) -> None:
     npus = HamiNpu(NPU, policy, 0, soft=False, locks=False)
     npu_claim = NpuClaim(share, soft, "NPU")
-    assert npus.room(cards, npu_claim, ALL_CARDS, False) == room_by_placement(npus, cards, npu_claim, ALL_CARDS, False)
+    assert npus.room(cards, npu_claim, ALL_CARDS, False) == DeviceFamily.room(npus, cards, npu_claim, ALL_CARDS, False)
     times = NodeTimes(World().session(configuration(["gang"])).plugin_session)
     for whole in (False, True):
         gpus = GpuShare(times, whole=whole, locks=False)
         gpu_claim = GpuClaim(number=number) if whole else GpuClaim(memory=share[0].memory)
-        assert gpus.room(cards, gpu_claim, ALL_CARDS, False) == room_by_placement(
-            gpus, cards, gpu_claim, ALL_CARDS, False
-        )
+        by_placement = DeviceFamily.room(gpus, cards, gpu_claim, ALL_CARDS, False)
+        assert gpus.room(cards, gpu_claim, ALL_CARDS, False) == by_placement

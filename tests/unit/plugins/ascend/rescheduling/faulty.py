@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scheduler.api.kinds import CONFIG_MAP, NODE, POD, SCHEDULER_KINDS, VCJOB
-from scheduler.api.names import ASCEND_910, HCCL_RANK_INDEX
+from scheduler.api.names import ASCEND_910, HCCL_RANK_INDEX, RESCHEDULING_HISTORY, RESCHEDULING_STATE
 from scheduler.cache import ClusterCache
 from scheduler.cluster.memory.simulation import Simulation
 from scheduler.framework.configuration import Configuration
-from scheduler.plugins.ascend.rescheduling import reasons, state
-from scheduler.plugins.ascend.rescheduling.state import RestartState
+from scheduler.plugins.ascend.rescheduling.state import Histories, RestartState, read_history, read_state
 from tests.builders import NAME, Raw, configuration, manifests
 from tests.unit.plugins.ascend.chips import device_info, names, npu_node
 
@@ -130,16 +129,16 @@ class Cluster:
         return int((found.get("status") or {}).get("version") or 0)
 
     def state(self) -> RestartState:
-        found = self.server.decoded(CONFIG_MAP, "volcano-system", state.NAME)
-        return state.read(found)
+        found = self.server.decoded(CONFIG_MAP, "volcano-system", RESCHEDULING_STATE)
+        return read_state(found)
 
     def data(self) -> dict[str, str]:
-        found = self.server.find(CONFIG_MAP, "volcano-system", state.NAME)
+        found = self.server.find(CONFIG_MAP, "volcano-system", RESCHEDULING_STATE)
         return {} if found is None else dict(found["data"])
 
-    def history(self) -> reasons.Histories:
-        found = self.server.decoded(CONFIG_MAP, "mindx-dl", reasons.NAME)
-        return reasons.read(found)[0]
+    def history(self) -> Histories:
+        found = self.server.decoded(CONFIG_MAP, "mindx-dl", RESCHEDULING_HISTORY)
+        return read_history(found)[0]
 
     def events(self, reason: str) -> list[str]:
         return [

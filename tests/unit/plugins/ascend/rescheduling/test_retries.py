@@ -6,8 +6,15 @@ from collections.abc import Iterable
 import pytest
 
 from scheduler.api.kinds import CONFIG_MAP
+from scheduler.api.names import (
+    FAULT_NODES,
+    REMAINING_RETRIES,
+    RESCHEDULING_HISTORY,
+    RESCHEDULING_RECORDS,
+    RESCHEDULING_RESTARTS,
+    RESCHEDULING_STATE,
+)
 from scheduler.framework.cycle import Outcome
-from scheduler.plugins.ascend.rescheduling import reasons, state
 from tests.unit.plugins.ascend.rescheduling.faulty import Cluster, vcjob
 
 
@@ -129,8 +136,8 @@ HUGE = json.dumps({"default/x": {"uid": "u", "number": 1, "time": 10**30, "UUID"
 @pytest.mark.parametrize(
     "key",
     [
-        state.RESTARTS,
-        *(pytest.param(key, marks=pytest.mark.slow) for key in (state.REMAIN_RETRY_TIMES, state.FAULT_NODE)),
+        RESCHEDULING_RESTARTS,
+        *(pytest.param(key, marks=pytest.mark.slow) for key in (REMAINING_RETRIES, FAULT_NODES)),
     ],
 )
 @pytest.mark.parametrize(
@@ -138,7 +145,7 @@ HUGE = json.dumps({"default/x": {"uid": "u", "number": 1, "time": 10**30, "UUID"
 )
 def test_a_malformed_state_is_reported_and_replaced(key: str, text: str) -> None:
     cluster = running(fault_scheduling="force", fault_retry_times="2")
-    cluster.server.patch(CONFIG_MAP, "volcano-system", state.NAME, {"data": {key: text}})
+    cluster.server.patch(CONFIG_MAP, "volcano-system", RESCHEDULING_STATE, {"data": {key: text}})
     cluster.fail("train-t-0")
     cluster.run(12)
     assert len(cluster.placed()) == 2
@@ -147,9 +154,10 @@ def test_a_malformed_state_is_reported_and_replaced(key: str, text: str) -> None
 
 def test_a_state_and_a_history_that_are_not_json_are_reported_with_the_position() -> None:
     cluster = running(fault_scheduling="force", fault_retry_times="2")
-    cluster.server.patch(CONFIG_MAP, "volcano-system", state.NAME, {"data": {state.RESTARTS: '{"a": {"uid": '}})
-    metadata = {"name": reasons.NAME, "namespace": "mindx-dl"}
-    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {reasons.RECORDS: "{\n"}}
+    data = {RESCHEDULING_RESTARTS: '{"a": {"uid": '}
+    cluster.server.patch(CONFIG_MAP, "volcano-system", RESCHEDULING_STATE, {"data": data})
+    metadata = {"name": RESCHEDULING_HISTORY, "namespace": "mindx-dl"}
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {RESCHEDULING_RECORDS: "{\n"}}
     cluster.server.create(CONFIG_MAP, raw)
     cluster.run(2)
     found = cluster.events("Malformed")
@@ -165,12 +173,12 @@ def test_a_state_and_a_history_that_are_not_json_are_reported_with_the_position(
 )
 def test_a_malformed_history_is_reported_and_replaced(text: str) -> None:
     cluster = running(fault_scheduling="force", fault_retry_times="2")
-    metadata = {"name": reasons.NAME, "namespace": "mindx-dl"}
-    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {reasons.RECORDS: text}}
+    metadata = {"name": RESCHEDULING_HISTORY, "namespace": "mindx-dl"}
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {RESCHEDULING_RECORDS: text}}
     cluster.server.create(CONFIG_MAP, raw)
     cluster.fail("train-t-0")
     cluster.run(12)
-    assert any(reasons.RECORDS in message for message in cluster.events("Malformed"))
+    assert any(RESCHEDULING_RECORDS in message for message in cluster.events("Malformed"))
     (history,) = cluster.history().values()
     assert history.total_reschedule_times == 1
 
@@ -181,7 +189,7 @@ def test_a_restart_of_another_job_of_the_name_does_not_count() -> None:
     uids = cluster.uids()
     pods = [{"uid": uid, "name": name} for name, uid in uids.items()]
     forged = {key: {"uid": "another", "number": 9, "time": 1, "force": True, "whole": True, "pods": pods}}
-    cluster.server.patch(CONFIG_MAP, "volcano-system", state.NAME, {"data": {"restarts": json.dumps(forged)}})
+    cluster.server.patch(CONFIG_MAP, "volcano-system", RESCHEDULING_STATE, {"data": {"restarts": json.dumps(forged)}})
     cluster.run(5)
     assert cluster.uids() == uids
     assert cluster.state().restarts == {}

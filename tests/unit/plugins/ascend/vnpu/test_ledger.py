@@ -47,7 +47,6 @@ class Setting(statements.Setting):
             {row: dict(ledger._uses_of(row)) for row in ledger.columns.by_row},
             {row: set(ledger._leaving_of(row)) for row in ledger.columns.by_row},
             dict(ledger._taken),
-            set(ledger._pipelined),
         ]
 
 
@@ -147,7 +146,8 @@ class PartsAreConserved(statements.Statements):
         whole = ledger_of(given.session, ASCEND_310P)
         for row in range(2):
             found = given.ledger._uses_of(row)
-            now = [use for uid, uses in found.items() if uid not in given.ledger._pipelined for use in uses]
+            running = given.ledger.columns.by_row[row].uses.keys()
+            now = [use for uid in found.keys() & (running | given.ledger._taken.keys()) for use in found[uid]]
             later = [use for uid, uses in found.items() if uid not in given.ledger._leaving_of(row) for use in uses]
             assigned = ids_of(int(whole.assigned(np.array([row]))[0]))
             for uses in (now, later):

@@ -1,25 +1,31 @@
-"""The ledgers of one session: the NPU chips by the way in which Pods get them.
+"""What one session knows of NPUs: the demand of jobs, the chips by the way in which Pods get them, and their health.
 
 A Pod gets chips whole, a share of a chip, a virtual NPU that was created beforehand, or a part of a chip on demand. The
 ledgers of shares, devices and parts mark their chips in the ledger of whole chips, so no chip is given in two ways.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from scheduler.api.names import NPU_CORE
+from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.plugin_session import PluginSession
+from scheduler.plugins.ascend import cluster_reports
 from scheduler.plugins.ascend.cluster_reports import ClusterReports
 from scheduler.plugins.ascend.demand import ChipDemand
 from scheduler.plugins.ascend.inventory import ChipRules, NodeChips, read_exhausted, whole_chips
 from scheduler.plugins.ascend.ledger import ChipLedger, read_columns
+from scheduler.plugins.ascend.node_health import SessionHealth
 from scheduler.plugins.ascend.npu_requests import ChipRequests, ChipResource
 from scheduler.plugins.ascend.resolve import CHIP_RESOURCES
+from scheduler.plugins.ascend.settings import AscendSettings, settings_of
 from scheduler.plugins.ascend.share_ledger import ShareLedger
 from scheduler.plugins.ascend.vnpu.devices import VirtualDeviceLedger
 from scheduler.plugins.ascend.vnpu.inventory import PartColumns
+from scheduler.plugins.ascend.vnpu.inventory import read_columns as read_part_columns
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
 
 
@@ -101,3 +107,34 @@ class NpuLedgers:
         if whole is not None:
             whole.in_parts |= devices.chips
         return devices
+
+
+@dataclass(frozen=True, slots=True)
+class NpuSession:
+    """What all parts of the plugin know in one session."""
+
+    session: PluginSession
+    settings: AscendSettings
+    reports: ClusterReports
+    owned_elsewhere: frozenset[str]
+    """Resources about which another plugin decides."""
+    demand: ChipDemand
+    ledgers: NpuLedgers
+    health: SessionHealth
+
+    @classmethod
+    def read(cls, session: PluginSession) -> "NpuSession":
+        """Reads reports, requests and chips, and reports the problems that it finds to the session."""
+        snapshot, settings = session.snapshot, settings_of(session)
+        reports = cluster_reports.read(snapshot) if settings.cluster_reports else cluster_reports.NO_REPORTS
+        for problem in reports.problems:
+            session.malformed_field(problem)
+        owned = cache_requirements_of(session.configuration, snapshot.config_maps).devices
+        parts = read_part_columns(snapshot, session.dimensions.find(NPU_CORE), reports)
+        models = {parts.kinds[number].model for number in set(parts.kind.tolist()) if number >= 0}
+        demand = ChipDemand(session, settings, owned, models)
+        ledgers = NpuLedgers(session, demand, parts, reports, self_maintain=settings.self_maintain)
+        for problem in () if NPU_CORE in owned else parts.problems:
+            session.malformed_field(problem)
+        health = SessionHealth(session, ledgers.whole, reports)
+        return cls(session, settings, reports, owned, demand, ledgers, health)
