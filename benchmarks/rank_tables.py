@@ -35,7 +35,7 @@ from controlplane.run import ControlPlane
 from scheduler.api.acjob import AscendJob, roles_of
 from scheduler.api.names import ASCEND_910_CONFIGURATION
 from scheduler.controllers.acjob.environment import CLUSTERD_DOMAIN, Addresses
-from scheduler.controllers.acjob.manifests import PodContext, members, pod
+from scheduler.controllers.acjob.manifests import RolePod, members, pod
 
 QUEUE = "/apis/scheduling.volcano.sh/v1beta1/queues/default"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -85,7 +85,7 @@ def pod_bodies(number: int) -> Iterator[tuple[str, bytes]]:
     job = msgspec.json.decode(body, type=AscendJob)
     job.metadata.namespace, job.metadata.uid = "default", "00000000-0000-0000-0000-000000000000"
     roles = roles_of(job)
-    context = PodContext(job, roles, Addresses("10.0.0.1", CLUSTERD_DOMAIN), 0, "volcano-py")
+    context = RolePod(job, roles, Addresses("10.0.0.1", CLUSTERD_DOMAIN), 0, "volcano-py")
     for _, role, index in members(job, roles):
         yield PODS, msgspec.json.encode(pod(context, role, index))
 

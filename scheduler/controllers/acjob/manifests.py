@@ -118,7 +118,7 @@ def members(job: AscendJob, roles: JobRoles) -> Iterator[tuple[str, Role, int]]:
             yield pod_name(job, role, index), role, index
 
 
-class PodContext(NamedTuple):
+class RolePod(NamedTuple):
     """What the Pods of a job have in common."""
 
     job: AscendJob
@@ -130,7 +130,7 @@ class PodContext(NamedTuple):
     """The schedulerName of a Pod if neither its template nor the job has one."""
 
 
-def pod(context: PodContext, role: Role, index: int) -> Json:
+def pod(context: RolePod, role: Role, index: int) -> Json:
     """The manifest of one Pod, which shares with the template what is equal."""
     job, roles = context.job, context.roles
     meta, spec = role.template.get("metadata") or {}, dict(role.template.get("spec") or {})

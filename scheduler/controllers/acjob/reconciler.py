@@ -31,7 +31,7 @@ from scheduler.api.scheduling import PodGroup
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, CLUSTERD_NAMESPACE, Addresses
 from scheduler.controllers.acjob.hot_switch import next_steps, places
-from scheduler.controllers.acjob.manifests import PodContext, group_name, members, pod, pod_group, pod_name, service
+from scheduler.controllers.acjob.manifests import RolePod, group_name, members, pod, pod_group, pod_name, service
 from scheduler.controllers.acjob.restarts import (
     RetryRecord,
     any_terminates,
@@ -180,7 +180,7 @@ class AscendJobReconciler:
             stop = self._restart(group, version, f"{len(missing)} of {roles.total} Pods are gone.", plan, counts=counts)
             if stop is not None:
                 return stop
-        context = PodContext(job, roles, Addresses(address, self._clusterd()), version, self._scheduler)
+        context = RolePod(job, roles, Addresses(address, self._clusterd()), version, self._scheduler)
 
         def manifest_of(role: Role, index: int) -> Json:
             return pod(context, role, index)

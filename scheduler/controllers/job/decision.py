@@ -128,7 +128,7 @@ def _after_running(now: PhaseInputs) -> JobPhase:
 
 
 # --- the decision -----------------------------------------------------------------------------------------------------
-class Decision(msgspec.Struct, frozen=True):
+class JobDecision(msgspec.Struct, frozen=True):
     """What becomes of a job and its Pods."""
 
     status: batch.JobStatus
@@ -156,7 +156,7 @@ class Decision(msgspec.Struct, frozen=True):
         return self.phase in IDLE_PHASES or _restarts_all(self.status)
 
 
-def decide(seen: JobObservation, pending: PendingAction | None) -> Decision:
+def decide(seen: JobObservation, pending: PendingAction | None) -> JobDecision:
     """Decides what becomes of a job. ``pending``: the action to carry out."""
     status, phase, marked = _next_status(seen, pending)
     members = seen.members.values()
@@ -165,7 +165,7 @@ def decide(seen: JobObservation, pending: PendingAction | None) -> Decision:
     counts = count_pods(members, to_delete, idle=phase in IDLE_PHASES)
     # Until Pods may be created, the status keeps the minAvailable that existing Pods were created for.
     follows = seen.phase is None or (phase not in IDLE_PHASES and seen.admitted)
-    return Decision(
+    return JobDecision(
         status=counted(status, counts, seen.job.spec.min_available if follows else status.min_available),
         phase=phase,
         marked=marked,

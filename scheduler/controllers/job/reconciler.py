@@ -29,7 +29,7 @@ from scheduler.api.reasons import Malformed, first_fields
 from scheduler.api.times import seconds_of
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Delete, Effect, Json, Patch, Plan, RecordEvent, event, normal
-from scheduler.controllers.job.decision import Decision, decide
+from scheduler.controllers.job.decision import JobDecision, decide
 from scheduler.controllers.job.events import losses
 from scheduler.controllers.job.missing import (
     PLUGIN_KEY,
@@ -165,7 +165,7 @@ class JobReconciler:
             state.add(PendingAction(Action.TERMINATE_JOB))
         return state.next_action(), []
 
-    def _stop(self, decision: Decision, pending: PendingAction | None, remarks: list[Effect]) -> None:
+    def _stop(self, decision: JobDecision, pending: PendingAction | None, remarks: list[Effect]) -> None:
         """Deletes the Pods of a job that has ended or restarts as a whole."""
         group = self._seen.group
         resources = listed_resources(self._seen, decision.status)
@@ -176,7 +176,7 @@ class JobReconciler:
             self._plan.then(Delete(POD_GROUP, *key_of(group), group.metadata.uid))
         self._plan.then(*_delete(decision.to_delete))
 
-    def _run(self, decision: Decision, pending: PendingAction | None, remarks: list[Effect]) -> None:
+    def _run(self, decision: JobDecision, pending: PendingAction | None, remarks: list[Effect]) -> None:
         """Creates what a running job lacks, and deletes surplus Pods."""
         state, seen, plan, status = self._state, self._seen, self._plan, decision.status
         if state.failures and not self._job.status.state.phase:
