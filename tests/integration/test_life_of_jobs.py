@@ -288,3 +288,40 @@ def test_a_task_starts_after_the_one_it_depends_on_although_the_gang_needs_both(
     wait(lambda: lab.runs(name, 2), 60, lambda: lab.status(name))
     created = [lab.pod(f"ordered-{task}-0")["metadata"]["creationTimestamp"] for task in ("first", "then")]
     assert created == sorted(created)
+
+
+def test_an_acjob_whose_scheduler_name_nobody_serves_has_an_event_that_names_what_was_meant(lab: Lab) -> None:
+    def acjob(name: str, scheduler: str, of_worker: str) -> None:
+        worker = {**template("ascend"), "spec": {**template("ascend")["spec"], "schedulerName": of_worker}}
+        roles = {
+            "Master": {"replicas": 1, "template": template("ascend")},
+            "Worker": {"replicas": 1, "template": worker},
+        }
+        head = {"apiVersion": "mindxdl.gitee.com/v1", "kind": "AscendJob"}
+        meta = {"name": name, "labels": {"framework": "pytorch"}}
+        spec = {
+            "schedulerName": scheduler,
+            "replicaSpecs": roles,
+            "runPolicy": {"schedulingPolicy": {"minAvailable": 2}},
+        }
+        lab.api.create(ACJOBS, {**head, "metadata": meta, "spec": spec})
+
+    def warnings(name: str) -> list[str]:
+        fields = f"involvedObject.kind=AscendJob,involvedObject.name={name},type=Warning"
+        items = lab.api.get(f"/api/v1/namespaces/{LAB}/events?fieldSelector={fields}")["items"]
+        assert {(event["reason"], event.get("count", 1)) for event in items} <= {("Malformed", 1)}
+        return sorted(event["message"] for event in items)
+
+    hint = "is not a name of this scheduler (volcano-py); did you mean 'volcano-py'?"
+    acjob("misspelt", "vulcano-py", "volcano-py")
+    wait(lambda: warnings("misspelt") == [f"spec.schedulerName: 'vulcano-py' {hint}"])
+    acjob("misspelt-role", "volcano-py", "volcano-pi")
+    path = "spec.replicaSpecs[Worker].template.spec.schedulerName"
+    wait(lambda: warnings("misspelt-role") == [f"{path}: 'volcano-pi' {hint}"])
+    lab.api.patch(f"{ACJOBS}/misspelt", {"metadata": {"labels": {"looked": "at"}}})
+    acjob("right", "volcano-py", "volcano-py")
+    wait(lambda: lab.pod("right-worker-0") != {})
+    assert warnings("right") == []
+    assert warnings("misspelt") == [f"spec.schedulerName: 'vulcano-py' {hint}"]
+    for name in "misspelt", "misspelt-role", "right":
+        lab.api.delete(f"{ACJOBS}/{name}?propagationPolicy=Background")
