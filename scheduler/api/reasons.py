@@ -113,6 +113,10 @@ class Refusal(msgspec.Struct, frozen=True):
     """The same numbers as data."""
 
 
+IGNORED: Final = "ignored"
+"""What usually follows from a malformed field."""
+
+
 @dataclass(frozen=True, slots=True)
 class Malformed:
     """A field of an object that cannot be used and is ignored."""
@@ -122,7 +126,7 @@ class Malformed:
     name: str
     field: str
     problem: str
-    consequence: str = "ignored"
+    consequence: str = IGNORED
     reason: str = EVENT_MALFORMED
     """Reason of the Event."""
     figures: str = dataclasses.field(default="", compare=False)

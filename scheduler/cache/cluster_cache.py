@@ -163,8 +163,8 @@ class ClusterCache:
 
     def _upsert_config_map(self, obj: ConfigMap) -> None:
         self._whole_of(CONFIG_MAP).upsert(obj)
-        for key, problem in config_map_problems(obj.metadata.name, obj.data or {}):
-            self._malformed.add(f"data[{key}]", problem)
+        for problem in config_map_problems(obj.metadata.name, obj.data or {}):
+            self._malformed.add(*problem)
 
     def _upsert_priority(self, obj: PriorityClass) -> None:
         if self._priorities.upsert(obj):

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterable
 
-from scheduler.api.reasons import Malformed
+from scheduler.api.reasons import IGNORED, Malformed
 
 Faults = dict[str, str]
 """Field of an object -> what is wrong with it."""
+_Problems = dict[str, tuple[str, str]]
+"""Field of an object -> what is wrong with it, and what follows."""
 
 
 class MalformedFields:
     """Collects the problems of one object at a time: ``begin``, ``add`` for each malformed field, ``end``."""
 
     def __init__(self) -> None:
-        self._problems: Faults = {}
+        self._problems: _Problems = {}
         """Problems of the current object."""
-        self._reported: dict[tuple[str, str, str], Faults] = {}
+        self._reported: dict[tuple[str, str, str], _Problems] = {}
         """(kind, namespace, name) -> the problems of the object's latest version, all reported."""
         self._pending: dict[tuple[str, str, str], list[Malformed]] = {}
         """Reports since the last ``take``, by object; the reports about a deleted object are dropped."""
@@ -24,9 +26,9 @@ class MalformedFields:
         if self._problems:
             self._problems = {}
 
-    def add(self, field: str, problem: str) -> None:
+    def add(self, field: str, problem: str, consequence: str = IGNORED) -> None:
         """Records that a field of the current object cannot be used."""
-        self._problems[field] = problem
+        self._problems[field] = problem, consequence
 
     def end(self, kind: str, namespace: str, name: str) -> None:
         """Reports the problems of the current object that its previous version did not have."""
@@ -36,9 +38,9 @@ class MalformedFields:
         before = self._reported.pop(key, {})
         if self._problems:
             self._reported[key] = self._problems
-        for field, problem in self._problems.items():
-            if before.get(field) != problem:
-                self._pending.setdefault(key, []).append(Malformed(kind, namespace, name, field, problem))
+        for field, found in self._problems.items():
+            if before.get(field) != found:
+                self._pending.setdefault(key, []).append(Malformed(kind, namespace, name, field, *found))
 
     def report(self, problems: Iterable[Malformed]) -> None:
         """Reports problems that were found outside ``begin`` and ``end``."""

@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from scheduler.api.json_texts import JsonFormat
+
 SEPARATE: Final = "SeparateNPU"
 HARMLESS: Final = frozenset({"NotHandleFault", "SubHealthFault"})
 """Levels of faults with which a chip counts as healthy."""
@@ -92,14 +94,14 @@ class Faults(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, chips=kept)
 
 
-_decoder = msgspec.json.Decoder(Faults)
+_FAULTS: Final = JsonFormat(Faults)
 
 
 def read_faults(text: str | None) -> Faults:
     """The faults in an annotation; none without one. Raises ValueError."""
     if not text:
         return Faults()
-    found = _decoder.decode(text)
+    found = _FAULTS.decode(text)
     for chip, fault in found.chips.items():
         if fault.level not in LEVELS:
             raise ValueError(f"chips.{chip}.level is {fault.level!r}, not one of {', '.join(LEVELS)}")

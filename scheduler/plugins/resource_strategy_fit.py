@@ -7,16 +7,17 @@ do not request scarce resources prefer nodes without them (``sra``), and leave c
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
 
+from scheduler.api.json_texts import STRATEGY_WEIGHTS, JsonTextError
 from scheduler.api.names import RESOURCE_STRATEGY_SCORING_TYPE, RESOURCE_STRATEGY_WEIGHT
 from scheduler.api.node import Column, Nodes, Rows
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, SMALLEST, Dimensions
 from scheduler.api.task import TaskClass
-from scheduler.framework.arguments import MAX_INTEGER, Arguments
+from scheduler.framework.arguments import Arguments
 from scheduler.framework.columns import UNBOUNDED, Counts, Filter, PinUse, Scope, Score, StaticScore
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
@@ -25,7 +26,6 @@ from scheduler.plugins.support.utilization import UtilizationScore
 LEAST_ALLOCATED: Final = "LeastAllocated"
 MOST_ALLOCATED: Final = "MostAllocated"
 FULL: Final = 100.0
-_weights: Final = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]])
 
 
 class ResourceStrategy(msgspec.Struct, frozen=True):
@@ -88,8 +88,8 @@ def _pod_strategies(cls: TaskClass) -> dict[str, ResourceStrategy] | None:
         )
     text = cls.annotations.get(RESOURCE_STRATEGY_WEIGHT, "")
     try:
-        return {name: ResourceStrategy(type_, weight) for name, weight in _weights.decode(text).items()}
-    except msgspec.MsgspecError as error:
+        return {name: ResourceStrategy(type_, weight) for name, weight in STRATEGY_WEIGHTS.decode(text).items()}
+    except JsonTextError as error:
         raise StrategyError(RESOURCE_STRATEGY_WEIGHT, str(error)) from None
 
 

@@ -50,6 +50,7 @@ from scheduler.api.names import (
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.printable import printable
 from scheduler.api.queue import device_class_of
+from scheduler.webhooks.annotation_values import has_value, value_problems
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.job import starting_warnings
 from scheduler.webhooks.known_names import COMMON, READ_PREFIXES, KnownNames, QueueNames, read_keys
@@ -110,8 +111,8 @@ class _Object:
             return
         if kind is CONFIG_MAP:
             data = {key: text for key, text in mapping(self._raw.get("data")).items() if isinstance(text, str)}
-            for key, problem in config_map_problems(str(metadata.get("name", "")), data):
-                yield f"data[{key}]: {problem}"
+            for found in config_map_problems(str(metadata.get("name", "")), data):
+                yield f"{found.field}: {found.problem}"
             return
         if kind is QUEUE:
             for field in ("capability", "deserved"):
@@ -226,7 +227,7 @@ class _Object:
         yield from self._queue(
             annotations.get(QUEUE_NAME_ANNOTATION), f"{prefix}metadata.annotations[{QUEUE_NAME_ANNOTATION}]"
         )
-        for key, problem in annotation_problems(annotations):
+        for key, problem in (*annotation_problems(annotations), *value_problems(annotations)):
             yield f"{prefix}metadata.annotations[{key}]: {problem}"
         complete = self._known.complete
         if self._kind is QUEUE and not complete:  # the queue may be the first with a card
@@ -252,7 +253,7 @@ def _hint(meant: str) -> str:
 def _has_checked_annotation(*keys: str) -> bool:
     """Whether annotations with these keys may have mistakes. Most objects of a kind have the same keys."""
     checked = (*_COUNTS, CARD_NAME, CARD_CARD, QUEUE_NAME_ANNOTATION)
-    return any(key in checked or is_json_annotation(key) or _is_unknown(key) for key in keys)
+    return any(key in checked or is_json_annotation(key) or has_value(key) or _is_unknown(key) for key in keys)
 
 
 def _is_unknown(key: str) -> bool:

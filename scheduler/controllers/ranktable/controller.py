@@ -170,7 +170,7 @@ class RankTableController(Controller):
             is_ours = self._refused.get(key) != table.text
         if config_map is not None:
             problems = config_map_problems(config_map.metadata.name, data)
-            events += [malformed(CONFIG_MAP, config_map, f"data[{field}]", problem) for field, problem in problems]
+            events += [malformed(CONFIG_MAP, config_map, each.field, each.problem) for each in problems]
         if not is_ours:
             problem = f"{_name(key)} has neither the label {NPU_JOB_KIND} nor the key {RANK_TABLE}, and is left alone"
             events.append(_warning(communicator, f"it has no rank table in a ConfigMap: {problem}"))

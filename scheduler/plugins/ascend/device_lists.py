@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from scheduler.api.json_texts import EMPTY_LIST
 from scheduler.api.names import (
     DEVICE_INFO_CONFIGMAP_PREFIX,
     DEVICE_INFO_KEY,
@@ -28,7 +29,6 @@ from scheduler.plugins.ascend.masks import ALL, NONE, ChipListError, parse_chips
 from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.support.device_info import DeviceInfoError, device_info, sub_healthy_chips
 
-_EMPTY: Final = "counts as an empty list"
 SETTLE_TIME: Final = 10.0
 """Seconds after the start of a Pod from which on a list of free chips accounts for it. Device plugins update their
 lists every second while chips are assigned."""
@@ -163,7 +163,7 @@ class _Source:
         try:
             return None if text is None else parse_chips(text, resource.prefix)
         except ChipListError as error:
-            self.report(resource.name, str(error), _EMPTY)
+            self.report(resource.name, str(error), EMPTY_LIST)
             return None
 
     def faulty_chips(self, resource: ChipResource, lists: Mapping[str, Any], key: str) -> int:
@@ -186,7 +186,7 @@ class _Source:
         text = lists.get(key, "")
         if isinstance(text, str):
             return text
-        self.report(key, f"a comma-separated list is wanted, not {type(text).__name__}", _EMPTY)
+        self.report(key, f"a comma-separated list is wanted, not {type(text).__name__}", EMPTY_LIST)
         return None
 
     def sub_healthy(self, resource: ChipResource, lists: Mapping[str, Any]) -> int:
@@ -197,7 +197,7 @@ class _Source:
         try:
             names = sub_healthy_chips(lists[key])
         except DeviceInfoError as error:
-            self.report(key, str(error), _EMPTY)
+            self.report(key, str(error), EMPTY_LIST)
             return NONE
         mask = NONE
         for name in names:

@@ -12,10 +12,9 @@ import msgspec
 import numpy as np
 
 from scheduler.api.job import Job
-from scheduler.api.json_texts import json_problem
+from scheduler.api.json_texts import NODE_GROUP_LIMITS, JsonTextError
 from scheduler.api.names import NODEGROUP_NAME, NODEGROUP_RESOURCE_LIMITS
 from scheduler.api.node import Codes, Rows
-from scheduler.api.objects import ResourceList
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.queue import Queue, ancestors
 from scheduler.api.reasons import Malformed
@@ -44,7 +43,6 @@ OTHER_GROUP: Final = "node does not satisfy the node group affinity"
 LIMIT_INVALID: Final = "node group resource limit annotation invalid"
 LIMIT_EXCEEDED: Final = "node group resource limit exceeded"
 _BEST: Final = 100.0
-_limits: Final = msgspec.json.Decoder(dict[str, ResourceList | None])
 
 
 class Groups(msgspec.Struct, frozen=True):
@@ -148,7 +146,7 @@ class NodeGroup:
         dimensions = self._session.dimensions
         field = f"metadata.annotations[{NODEGROUP_RESOURCE_LIMITS}]"
         try:
-            listed = _limits.decode(queue.annotations[NODEGROUP_RESOURCE_LIMITS])
+            listed = NODE_GROUP_LIMITS.decode(queue.annotations[NODEGROUP_RESOURCE_LIMITS])
             limits = {}
             for group, amounts in listed.items():
                 limits[group] = np.full(dimensions.width, np.inf)
@@ -157,10 +155,9 @@ class NodeGroup:
                     amount = parse_quantity(quantity, scale_of(name))
                     if position is not None:  # other resources are not requested by any Pod
                         limits[group][position] = amount
-        except (msgspec.MsgspecError, QuantityError) as error:
+        except (JsonTextError, QuantityError) as error:
             consequence = "the Pods of this queue wait"
-            problem = json_problem(queue.annotations[NODEGROUP_RESOURCE_LIMITS]) or str(error)
-            self._session.malformed_field(Malformed("Queue", "", queue.name, field, problem, consequence))
+            self._session.malformed_field(Malformed("Queue", "", queue.name, field, str(error), consequence))
             return None
         return GroupLimits(limits, {group: dimensions.zeros() for group in limits})
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from scheduler.api.json_texts import json_problem
+from scheduler.api.json_texts import BASE_DEVICES, CHIP_FAULTS, JsonTextError, json_problem
 
 _MAX_ID: Final = 2**31
 _MILLISECONDS: Final = 10**11
@@ -52,12 +52,12 @@ def device_info(text: str) -> DeviceInfo:
 def base_devices(text: str) -> Mapping[str, Any]:
     """Parses the annotation ``baseDeviceInfos`` of a Node: name of a chip -> its address and ids, which are not
     validated yet. Raises DeviceInfoError."""
-    return json_object(text)
-
-
-class _Fault(msgspec.Struct):
-    npu_name: str = ""
-    fault_handling: str = ""
+    if not text:
+        raise DeviceInfoError("is missing or empty")
+    try:
+        return BASE_DEVICES.decode(text)
+    except JsonTextError as error:
+        raise DeviceInfoError(str(error)) from None
 
 
 def sub_healthy_chips(text: object) -> list[str]:
@@ -68,9 +68,9 @@ def sub_healthy_chips(text: object) -> list[str]:
     if not isinstance(text, str):
         raise DeviceInfoError(f"a JSON array as text is wanted, not {type(text).__name__}")
     try:
-        faults = msgspec.json.decode(text, type=list[_Fault] | None) or []
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise DeviceInfoError(json_problem(text) or f"not a JSON array of faults: {error}") from None
+        faults = CHIP_FAULTS.decode(text) or []
+    except JsonTextError as error:
+        raise DeviceInfoError(str(error)) from None
     return [fault.npu_name for fault in faults if fault.fault_handling == SUB_HEALTH_FAULT]
 
 

@@ -1,5 +1,7 @@
 """Annotations and data of ConfigMaps whose text is JSON."""
 
+import json
+
 import pytest
 
 from scheduler.api.json_texts import annotation_problems, config_map_problems, json_problem
@@ -30,6 +32,7 @@ def test_json_has_no_problem(text: str) -> None:
         "volcano.sh/card.quota", "volcano.sh/card.borrowing-limit", "volcano.sh/card.lending-limit",
         "volcano.sh/card.request", "volcano.sh/nodegroup-resource-limits", "baseDeviceInfos",
         "hami.io/node-register-Ascend910B", "ascend.kubectl.kubernetes.io/ascend-910-configuration",
+        "ascend.kubectl.kubernetes.io/ascend-npu-configuration", "volcano.sh/resource-strategy-weight",
     ],
 )  # fmt: skip
 def test_every_annotation_that_is_read_as_json_is_checked(key: str) -> None:
@@ -55,8 +58,8 @@ CONFIG_MAPS = [
 
 @pytest.mark.parametrize(("name", "key"), CONFIG_MAPS)
 def test_every_text_of_a_config_map_that_is_read_as_json_is_checked(name: str, key: str) -> None:
-    ((found, problem),) = config_map_problems(name, {key: '{\n "a": ', "other": "{"})
-    assert found == key
+    ((found, problem, _),) = config_map_problems(name, {key: '{\n "a": ', "other": "{"})
+    assert found == f"data[{key}]"
     assert problem == "not JSON: expecting value (line 2, column 7); the text ends there"
     assert list(config_map_problems(name, {key: "{}"})) == []
     assert list(config_map_problems(name, {key: ""})) == []
@@ -66,3 +69,48 @@ def test_every_text_of_a_config_map_that_is_read_as_json_is_checked(name: str, k
 @pytest.mark.parametrize("name", ["settings", "kube-root-ca.crt", "my-rings-config-train"])
 def test_config_maps_of_others_may_have_any_text(name: str) -> None:
     assert list(config_map_problems(name, dict.fromkeys((name, *(key for _, key in CONFIG_MAPS)), "{"))) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "problem"),
+    [
+        ("baseDeviceInfos", "[]", "expected an object, got a list"),
+        ("volcano.sh/card.quota", "3", "expected an object, got an integer"),
+        ("volcano.sh/nodegroup-resource-limits", '{"a": 3}', "expected an object or null, got an integer (at [...])"),
+        ("volcano.sh/resource-strategy-weight", '{"cpu": "1"}', "expected an integer, got a string (at [...])"),
+        ("hami.io/node-register-Ascend910B", '[{"index": 0}]', "Object missing required field `id` (at [0])"),
+    ],
+)
+def test_json_of_another_type_is_reported_with_the_field(key: str, text: str, problem: str) -> None:
+    assert list(annotation_problems({key: text})) == [(key, problem)]
+
+
+CUT = '[{"npu_name": "Ascend910-0", "fault_h'
+KEY = "huawei.com/Ascend910-Fault"
+
+
+def report(faults: str) -> dict[str, object]:
+    """The report of a device plugin on one node."""
+    return {"DeviceList": {"huawei.com/Ascend910": "Ascend910-0", KEY: faults}, "UpdateTime": 1}
+
+
+@pytest.mark.parametrize(("faults", "problem"), [(CUT, "not JSON: "), ("[" * 100_000, "not JSON: nested too deeply")])
+@pytest.mark.parametrize(
+    ("name", "key", "path"),
+    [
+        ("mindx-dl-deviceinfo-n1", "DeviceInfoCfg", f"[{KEY}]"),
+        ("cluster-info-device-0", "cluster-info-device-0", f"[mindx-dl-deviceinfo-n1][{KEY}]"),
+    ],
+)
+def test_a_list_of_faults_within_a_report_is_checked(name: str, key: str, path: str, faults: str, problem: str) -> None:
+    own = {"DeviceInfo": report(faults), "SuperPodID": -2}
+    text = json.dumps(own if key == "DeviceInfoCfg" else {"mindx-dl-deviceinfo-n1": report(faults)})
+    (found,) = config_map_problems(name, {key: text})
+    assert found.field == f"data[{key}]{path}"
+    assert found.problem.startswith(problem) and found.consequence == "counts as an empty list"
+
+
+@pytest.mark.parametrize("faults", ["", "[]", '[{"npu_name": "Ascend910-0", "fault_handling": "SubHealthFault"}]'])
+def test_a_report_with_a_valid_list_of_faults_has_no_problem(faults: str) -> None:
+    text = json.dumps({"DeviceInfo": report(faults)})
+    assert list(config_map_problems("mindx-dl-deviceinfo-n1", {"DeviceInfoCfg": text})) == []

@@ -215,3 +215,30 @@ def test_what_only_the_scheduler_and_the_controllers_see_is_in_events(tmp_path: 
             "the Pod waits until a node has it",
         ),
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "problem"),
+    [
+        ("volcano.sh/cooldown-time", "5x", "not a duration: '5x'"),
+        ("volcano.sh/sla-waiting-time", "soon", "not a duration: 'soon'"),
+        ("sla-waiting-time", "1", "not a duration: '1'"),
+        ("volcano.sh/preemptable", "yes", "'yes' is neither true nor false, and counts as false"),
+        ("sp-block", "0", "'0' is not a positive number"),
+    ],
+)
+def test_values_of_annotations_are_checked_in_objects_and_templates(
+    key: str, text: str, problem: str, tmp_path: Path
+) -> None:
+    grouped, own = group("g"), job()
+    grouped["metadata"]["annotations"] = {key: text}
+    own["spec"]["tasks"][0]["template"]["metadata"] = {"annotations": {key: text}}
+    plain = pod("fine", "1", annotations={"volcano.sh/preemptable": "False", "volcano.sh/cooldown-time": "1h"})
+    path = written(tmp_path, node("n1"), grouped, own, pod("p", "1", annotations={key: text}), plain)
+    named = run("simulate", "-f", path).stderr.splitlines()
+    assert {line.split(", ", 1)[1] for line in named if line.endswith(problem)} == {
+        f"document 2: PodGroup default/g: metadata.annotations[{key}]: {problem}",
+        f"document 3: Job default/j: spec.tasks[0].template.metadata.annotations[{key}]: {problem}",
+        f"document 4: Pod default/p: metadata.annotations[{key}]: {problem}",
+    }
+    assert not [line for line in named if "default/fine" in line]
