@@ -8,10 +8,12 @@ from typing import Final
 
 from scheduler.api import batch
 from scheduler.api.batch import JobSpec, JobVolume
-from scheduler.api.job_plugins import argument_problems
+from scheduler.api.job_plugins import SshOptions, argument_problems
 from scheduler.api.names import ROOT_QUEUE
+from scheduler.api.plugin_arguments import ArgumentError, parse
 from scheduler.api.queue import OPEN
 from scheduler.api.start_order import WAITING_PLUGINS, start_problems
+from scheduler.framework.ssh_keys import public_key_of
 from scheduler.webhooks.cards import name_problems, request_problems
 from scheduler.webhooks.contract import (
     AdmissionRequest,
@@ -144,10 +146,24 @@ def _annotations(job: Json) -> object:
 def _starting_problems(spec: batch.JobSpec) -> Iterator[str]:
     """The problems that Volcano's admission does not check. ``spec``: with its defaults."""
     yield from argument_problems(spec)
+    yield from _key_problems(spec)
     if not dependency_problems(spec.tasks):
         refusal = start_problems(spec).refusal
         if refusal:
             yield f"spec.tasks: {refusal}"
+
+
+def _key_problems(spec: batch.JobSpec) -> Iterator[str]:
+    """The private key of the plugin ``ssh`` that cannot be read, unless its public key comes with it."""
+    try:
+        options = parse(SshOptions, (spec.plugins or {}).get("ssh") or ())
+    except ArgumentError:  # another message names the argument
+        return
+    if options.private_key and not options.public_key:
+        try:
+            public_key_of(options.private_key)
+        except ArgumentError as error:
+            yield f"spec.plugins: plugin ssh: {error}"
 
 
 def starting_warnings(spec: Json, *, stored: bool) -> Iterator[str]:

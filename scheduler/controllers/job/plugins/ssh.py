@@ -15,9 +15,10 @@ from scheduler.api import batch
 from scheduler.api.job_plugins import ROOT_DIRECTORY, RSA, SshOptions, parse
 from scheduler.api.kinds import SECRET, VCJOB
 from scheduler.controllers.effects import Json
-from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError, WantedObject
+from scheduler.controllers.job.plugins.contract import JobPlugin, WantedObject
 from scheduler.controllers.job.plugins.podspec import add_volume, all_containers, mount, task_hosts
 from scheduler.controllers.owners import owned
+from scheduler.framework.ssh_keys import public_key_of
 
 PRIVATE_KEY, PUBLIC_KEY, AUTHORIZED_KEYS, CONFIG = "id_rsa", "id_rsa.pub", "authorized_keys", "config"
 """The names that Volcano gives these files, whatever the type of the key: programs read the type from the content."""
@@ -28,7 +29,7 @@ class Ssh(JobPlugin):
         self._options = options = parse(SshOptions, arguments)
         self._public_key = options.public_key
         if options.private_key and not options.public_key:
-            self._public_key = _public_key_of(options.private_key)
+            self._public_key = public_key_of(options.private_key)
         self._secret = f"{job.metadata.name}-ssh"
         self._volume = {
             "name": self._secret,
@@ -95,29 +96,3 @@ def client_config(job: batch.Job, port: int) -> str:
         for host in task_hosts(job, task):
             lines += [f"Host {host.name}", f"  HostName {host.domain}", f"  Port {port}"]
     return "\n".join(lines) + "\n"
-
-
-def _public_key_of(private_key: str) -> str:
-    """The line of authorized_keys for a private key. Raises JobPluginError, whose message never contains the key."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        PublicFormat,
-        load_pem_private_key,
-        load_ssh_private_key,
-    )
-
-    text = private_key.encode()
-    try:
-        load = load_ssh_private_key if b"BEGIN OPENSSH" in text else load_pem_private_key
-        # Without the validation of RSA keys, which takes seconds for a long modulus: the job's own Pods use the key.
-        public = (
-            load(text, password=None, unsafe_skip_rsa_key_validation=True)
-            .public_key()
-            .public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        )
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise JobPluginError(
-            "argument --ssh-private-key must be a private key in PEM without a password, or come with --ssh-public-key"
-        ) from error
-    return public.decode() + "\n"

@@ -4,6 +4,13 @@ warning."""
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 
 from scheduler.api.kinds import CRON_JOB, JOB_TEMPLATE, VCJOB, Kind
 from scheduler.webhooks.contract import AdmissionRequest, Json, Operation
@@ -69,8 +76,42 @@ def test_arguments_that_cannot_be_used_are_refused(plugins: Json, message: str) 
     assert "spec.plugins: plugin " in text and message in text
 
 
-def test_a_private_key_is_in_no_refusal() -> None:
-    assert "SECRET" not in refusal(vcjob(task(), plugins={"ssh": ["--ssh-privat-key=SECRET"]}))
+@pytest.mark.parametrize("flag", ["--ssh-privat-key", "--ssh-private-key"])
+def test_a_private_key_is_in_no_refusal(flag: str) -> None:
+    text = refusal(vcjob(task(), plugins={"ssh": [f"{flag}=SECRET"]}))
+    assert text and "SECRET" not in text
+
+
+KEY = "plugin ssh: argument --ssh-private-key must be a private key in PEM without a password"
+
+
+def pem(form: PrivateFormat, password: bytes | None = None) -> str:
+    encryption = BestAvailableEncryption(password) if password else NoEncryption()
+    return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, form, encryption).decode()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "none",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n",
+        pem(PrivateFormat.OpenSSH)[:120],
+        pem(PrivateFormat.PKCS8).replace("PRIVATE", "PUBLIC"),
+        pem(PrivateFormat.PKCS8, b"secret"),
+    ],
+    ids=["no PEM", "no key in it", "cut off", "another kind of PEM", "with a password"],
+)
+@pytest.mark.parametrize("kind", [VCJOB, JOB_TEMPLATE, CRON_JOB])
+def test_a_private_key_that_cannot_be_read_is_refused(kind: Kind, key: str) -> None:
+    job = vcjob(task(), plugins={"ssh": [f"--ssh-private-key={key}"]})
+    assert KEY in (refusal(job) if kind is VCJOB else decided(kind, template_of(kind, job)))
+    with_public = vcjob(task(), plugins={"ssh": [f"--ssh-private-key={key}", "--ssh-public-key=ssh-rsa AAAA me"]})
+    assert refusal(with_public) == ""
+
+
+@pytest.mark.parametrize("form", [PrivateFormat.OpenSSH, PrivateFormat.PKCS8], ids=str)
+def test_a_private_key_that_can_be_read_is_accepted(form: PrivateFormat) -> None:
+    assert refusal(vcjob(task(), plugins={"ssh": [f"--ssh-private-key={pem(form)}"]})) == ""
 
 
 @pytest.mark.parametrize("kind", [JOB_TEMPLATE, CRON_JOB])
