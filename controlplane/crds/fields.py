@@ -2,11 +2,12 @@
 
 With it ``simulate`` and ``explain`` find unknown fields without an API server. The fields of Kubernetes' kinds are
 those of the OpenAPI documents that the API server publishes, the fields of our kinds those of ``deploy/crds``. The file
-has two members:
+has three members:
 
 * ``types``: mappings from the names of fields to the indexes of their types; of a map, ``*`` stands for all keys. A
   list has the type of its items. Type 0 is any value, type 1 a quantity: their mappings are empty.
 * ``kinds``: from ``apiVersion kind`` to the index of its type.
+* ``enums``: lists of the texts that a field may have. Type -1 is the first, type -2 the second.
 """
 
 import json
@@ -47,7 +48,9 @@ def known_fields(get: Get, definitions: Path) -> str:
                 schema = next(s for s in types.schemas.values() if own in s.get("x-kubernetes-group-version-kind", ()))
                 kinds[f"{api_version} {kind.name}"] = types.index(schema)
     lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in types.found)
-    return f'{{"kinds":{json.dumps(dict(sorted(kinds.items())), indent=0)},\n"types":[\n{lines}\n]}}\n'
+    enums = ",\n".join(json.dumps(each, separators=(",", ":")) for each in types.enums)
+    head = f'"kinds":{json.dumps(dict(sorted(kinds.items())), indent=0)},\n"enums":[\n{enums}\n]'
+    return f'{{{head},\n"types":[\n{lines}\n]}}\n'
 
 
 class _Types:
@@ -57,6 +60,7 @@ class _Types:
         """``schemas``: of the core group, which has the metadata of all objects."""
         self.schemas = schemas
         self.found: list[dict[str, int]] = [{}, {}]
+        self.enums: list[list[str]] = []
         self._indexes: dict[str, int] = {}
         self._meta = self.index(schemas[_META])
 
@@ -77,6 +81,10 @@ class _Types:
                 return ANY if of_values == ANY else self._intern({EVERY_KEY: of_values})
             case {"items": items}:
                 return self.index(items)
+            case {"type": "string", "enum": values}:
+                if values not in self.enums:
+                    self.enums.append(values)
+                return -1 - self.enums.index(values)
         return ANY
 
     def _field(self, name: str, schema: Schema) -> int:

@@ -27,6 +27,8 @@ from scheduler.webhooks.mistakes import MAX_WARNINGS, items, mapping, mistakes
 
 MAX_OBJECTS: Final = 5
 """Objects with the same mistake that are named."""
+MAX_TEXTS: Final = 12
+"""Texts that a field may have which are named."""
 _NAMED: Final = (NODE, DEVICE_CLASS, QUEUE, PRIORITY_CLASS)
 """The kinds of objects to whose names others refer."""
 
@@ -193,6 +195,8 @@ class FieldProblem(NamedTuple):
 
 class _KnownFields(msgspec.Struct, frozen=True):
     kinds: dict[str, int]
+    enums: list[list[str]]
+    """Types -1, -2 and so on: the texts that a field may have."""
     types: list[dict[str, int]]
 
 
@@ -207,13 +211,15 @@ def field_problems(kind: Kind, raw: dict[str, Any]) -> Iterator[FieldProblem]:
     known = _known_fields()
     type_ = known.kinds.get(f"{kind.api_version} {kind.name}", ANY)
     if type_ != ANY and not _fits(raw, type_):
-        yield from _field_problems(raw, type_, "", known.types)
+        yield from _field_problems(raw, type_, "", kind.custom)
 
 
 def _fits(value: object, type_: int) -> bool:
     """Whether a value certainly has no problem. Almost all have none, and finding the problems takes longer."""
     if type_ == QUANTITY:
         return isinstance(value, str) and is_quantity(value)
+    if type_ < ANY and not isinstance(value, list):
+        return _is_one_of(value, type_)
     if isinstance(value, dict):
         inner = _checked_fields(type_, *value)
         if inner is None:
@@ -240,7 +246,14 @@ def _checked_fields(type_: int, *names: str) -> list[tuple[str, int]] | None:
     return [(name, inner) for name, inner in zip(names, types, strict=True) if inner]
 
 
-def _field_problems(value: object, type_: int, path: str, types: list[dict[str, int]]) -> Iterator[FieldProblem]:
+def _is_one_of(value: object, type_: int) -> bool:
+    """Whether a value is one of the texts that a field may have. API servers take an empty one for the default."""
+    return not isinstance(value, str) or not value or value in _known_fields().enums[-1 - type_]
+
+
+def _field_problems(value: object, type_: int, path: str, custom: bool) -> Iterator[FieldProblem]:
+    """``custom``: whether the texts that fields may have are those of our resource definitions. Those of Kubernetes'
+    kinds grow with its versions."""
     if type_ == QUANTITY:
         try:
             parse_quantity(value if isinstance(value, str | int | float) else value_of(value))
@@ -248,9 +261,15 @@ def _field_problems(value: object, type_: int, path: str, types: list[dict[str, 
             yield FieldProblem(path, str(error), True)
     elif isinstance(value, list):
         for i, item in enumerate(value):
-            yield from _field_problems(item, type_, f"{path}[{i}]", types)
+            yield from _field_problems(item, type_, f"{path}[{i}]", custom)
+    elif type_ < ANY:
+        if not _is_one_of(value, type_):
+            known, text = [each for each in _known_fields().enums[-1 - type_] if each], str(value)
+            listed = ", ".join(known[:MAX_TEXTS]) + (", ..." if len(known) > MAX_TEXTS else "")
+            problem = f"unsupported value {text[:64]!r}; it may be {listed}{did_you_mean(text, known)}"
+            yield FieldProblem(path, problem, custom)
     elif isinstance(value, dict):
-        fields = types[type_]
+        fields = _known_fields().types[type_]
         every = fields.get(EVERY_KEY)
         for name, part in value.items():
             inner = fields.get(name) if every is None else every
@@ -259,7 +278,7 @@ def _field_problems(value: object, type_: int, path: str, types: list[dict[str, 
                 yield FieldProblem(_inner(path, name), f"unknown field is ignored{hint}", False)
             elif inner != ANY:
                 at = _inner(path, name) if every is None else f"{path}[{name}]"
-                yield from _field_problems(part, inner, at, types)
+                yield from _field_problems(part, inner, at, custom)
 
 
 def _inner(path: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """SSH keys that users give to the job plugin ``ssh``: admission checks them, controllers derive their public keys."""
 
-from scheduler.api.plugin_arguments import ArgumentError
+from scheduler.api.job_plugins import ArgumentError
 
 
 def public_key_of(private_key: str) -> str:

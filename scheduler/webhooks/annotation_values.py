@@ -17,6 +17,8 @@ from scheduler.api.names import (
 )
 from scheduler.api.times import DurationError, parse_duration
 
+LABELS_WITH_VALUES: Final = (COOLDOWN_TIME, PREEMPTABLE)
+"""Labels that count if there is no annotation with the key, or before it."""
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 

@@ -50,7 +50,7 @@ from scheduler.api.names import (
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.printable import printable
 from scheduler.api.queue import device_class_of
-from scheduler.webhooks.annotation_values import has_value, value_problems
+from scheduler.webhooks.annotation_values import LABELS_WITH_VALUES, has_value, value_problems
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.job import starting_warnings
 from scheduler.webhooks.known_names import COMMON, READ_PREFIXES, KnownNames, QueueNames, read_keys
@@ -217,6 +217,9 @@ class _Object:
                 yield f"{path}[{key[:253]}]: {what}{_hint(meant)}"
 
     def _annotations(self, metadata: Json, prefix: str) -> Iterator[str]:
+        labels = mapping(metadata.get("labels"))
+        for key, problem in value_problems({key: str(labels[key]) for key in LABELS_WITH_VALUES if key in labels}):
+            yield f"{prefix}metadata.labels[{key}]: {problem}"
         given = mapping(metadata.get("annotations"))
         if not _has_checked_annotation(*given):
             return

@@ -8,9 +8,8 @@ from typing import Final
 
 from scheduler.api import batch
 from scheduler.api.batch import JobSpec, JobVolume
-from scheduler.api.job_plugins import SshOptions, argument_problems
+from scheduler.api.job_plugins import ArgumentError, SshOptions, argument_problems, parse
 from scheduler.api.names import ROOT_QUEUE
-from scheduler.api.plugin_arguments import ArgumentError, parse
 from scheduler.api.queue import OPEN
 from scheduler.api.start_order import WAITING_PLUGINS, start_problems
 from scheduler.framework.ssh_keys import public_key_of

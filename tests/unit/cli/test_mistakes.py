@@ -242,3 +242,35 @@ def test_values_of_annotations_are_checked_in_objects_and_templates(
         f"document 4: Pod default/p: metadata.annotations[{key}]: {problem}",
     }
     assert not [line for line in named if "default/fine" in line]
+
+
+@pytest.mark.parametrize(("key", "text"), [("volcano.sh/cooldown-time", "5x"), ("volcano.sh/preemptable", "yes")])
+def test_values_of_labels_that_stand_for_annotations_are_checked(key: str, text: str, tmp_path: Path) -> None:
+    labelled, own = pod("p", "1"), job()
+    labelled["metadata"]["labels"] = {key: text, "yes": "no"}
+    own["spec"]["tasks"][0]["template"]["metadata"] = {"labels": {key: text}}
+    named = run("simulate", "-f", written(tmp_path, node("n1"), labelled, own)).stderr
+    assert f"Pod default/p: metadata.labels[{key}]: " in named
+    assert f"Job default/j: spec.tasks[0].template.metadata.labels[{key}]: " in named
+
+
+def test_a_text_that_a_field_of_our_kinds_may_not_have_is_an_error(tmp_path: Path) -> None:
+    flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"}}
+    right = {**flow, "spec": {"jobRetainPolicy": "retain", "flows": []}}
+    assert run("simulate", "-f", written(tmp_path, node("n1"), right)).exit_code == 0
+    path = written(tmp_path, node("n1"), {**flow, "spec": {"jobRetainPolicy": "retian", "flows": []}})
+    result = run("simulate", "-f", path)
+    problem = "unsupported value 'retian'; it may be retain, delete; did you mean 'retain'?"
+    assert result.exit_code == 2
+    assert f"{path}, document 2: JobFlow default/f: spec.jobRetainPolicy: {problem}" in result.stderr
+
+
+def test_a_text_that_a_field_of_kubernetes_may_not_have_is_a_warning(tmp_path: Path) -> None:
+    wrong, right = pod("wrong", "1"), pod("right", "1")
+    for each, operator in (wrong, "Equls"), (right, "Equal"):
+        each["spec"]["tolerations"] = [{"key": "a"}, {"key": "a", "operator": operator, "effect": ""}]
+    result = run("simulate", "-f", written(tmp_path, node("n1"), right, wrong))
+    assert result.exit_code == 0
+    (warning,) = result.stderr.splitlines()
+    assert "Pod default/wrong: spec.tolerations[1].operator: unsupported value 'Equls'; it may be" in warning
+    assert warning.endswith("did you mean 'Equal'?")
