@@ -76,7 +76,7 @@ class JsonFormat(Generic[T]):
         return ""
 
 
-class HamiNpu(msgspec.Struct):
+class RegisteredNpu(msgspec.Struct):
     """An NPU in the register of a node. Without the field ``health`` it is healthy."""
 
     id: str
@@ -99,7 +99,7 @@ _OBJECT: Final = JsonFormat(dict[str, Any])
 BASE_DEVICES: Final = _OBJECT
 """Name of a chip -> its address and ids, which are not checked."""
 CHIP_FAULTS: Final[JsonFormat[list[ChipFault] | None]] = JsonFormat(list[ChipFault] | None)  # type: ignore[arg-type]
-HAMI_NPUS: Final = JsonFormat(list[HamiNpu])
+HAMI_NPUS: Final = JsonFormat(list[RegisteredNpu])
 NODE_GROUP_LIMITS: Final = JsonFormat(dict[str, ResourceList | None])
 """Name of a group of nodes -> what a queue may use there."""
 STRATEGY_WEIGHTS: Final = JsonFormat(dict[str, Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from scheduler.api.json_texts import HAMI_NPUS, HamiNpu, JsonTextError
+from scheduler.api.json_texts import HAMI_NPUS, JsonTextError, RegisteredNpu
 from scheduler.api.names import HAMI_CORE
 from scheduler.plugins.deviceshare.cards import ALL_CORES, MAX_CARDS, Card, CardUse
 from scheduler.plugins.deviceshare.device_config import VgpuConfig
@@ -79,7 +79,7 @@ def parse_npus(text: str, model: str, linked: bool) -> FamilyInventory:
     return FamilyInventory(cards, tuple(npu.id for npu in npus), unhealthy=unhealthy)
 
 
-def _link(npu: HamiNpu) -> int:
+def _link(npu: RegisteredNpu) -> int:
     value = (npu.custominfo or {}).get("NetworkID")
     return int(value) if isinstance(value, int | float) and 0 <= value < 2**31 else -1
 

@@ -28,6 +28,7 @@ import pytest
 import scheduler.actions
 import scheduler.framework
 import scheduler.plugins
+from scheduler.api.json_texts import JsonFormat
 from scheduler.api.snapshot import Memory
 
 PACKAGES: Final = (scheduler.plugins, scheduler.actions, scheduler.framework)
@@ -42,7 +43,16 @@ CHANGING: Final = frozenset({"add", "append", "clear", "discard", "extend", "ins
 }
 """The methods that change a container."""
 IMMUTABLE: Final = (
-    *(type(None), Enum, TypeVar, ParamSpec, type(__future__.annotations), msgspec.Raw, msgspec.json.Decoder),
+    *(
+        type(None),
+        Enum,
+        TypeVar,
+        ParamSpec,
+        type(__future__.annotations),
+        msgspec.Raw,
+        msgspec.json.Decoder,
+        JsonFormat,
+    ),
 )
 """Types whose objects are hashed by identity, besides those of CEL."""
 
