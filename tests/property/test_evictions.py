@@ -38,6 +38,8 @@ TIERS = {
     "drf below": "[{name: priority}, {name: gang}, {name: conformance}]\n- plugins: [{name: drf}]",
     "elastic": "[{name: priority}, {name: gang, enableJobStarving: false}, {name: conformance}]",
 }
+NO_BOUNDS = property(lambda self: {}, lambda self, bounds: None)
+"""Replaces ``Session.bounds``: the session keeps no bound of any victim function."""
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CLASSES = [
     {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": n}, "value": v}
@@ -208,7 +210,7 @@ def trace(session: Session) -> list[object]:
 @given(FULL_CLUSTERS, st.sampled_from(list(TIERS)))
 def test_columns_exclude_no_node_on_which_evictions_could_make_room(objects: list[Raw], tiers: str) -> None:
     fast = World(objects).run(conf(tiers)).decisions
-    with patch.object(Session, "bound", lambda self, function: None):
+    with patch.object(Session, "bounds", NO_BOUNDS, create=True):
         slow = World(objects).run(conf(tiers)).decisions
     assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
     assert [(e.about.name, e.message) for e in fast.events] == [(e.about.name, e.message) for e in slow.events]

@@ -23,7 +23,7 @@ from scheduler.framework.configuration_file import parse_configuration
 from scheduler.framework.session import Session
 from scheduler.plugins.conformance import critical
 from tests.builders import NAME, Raw, World, group, manifests, node, queue
-from tests.property.test_evictions import CLASSES, evictions_until_rest, member
+from tests.property.test_evictions import CLASSES, NO_BOUNDS, evictions_until_rest, member
 
 QUEUES = {
     "proportion": "- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]\n",
@@ -183,7 +183,10 @@ def trace(world: World) -> list[object]:
 @example(full_cluster(Random(35256)), "proportion")
 def test_checking_columns_first_changes_no_decision(objects: list[Raw], queues: str) -> None:
     fast = World(objects).run(conf(queues)).decisions
-    with patch.object(Slots, "enough_on", lambda self, rows: True), patch.object(Session, "bound", lambda *_: None):
+    with (
+        patch.object(Slots, "enough_on", lambda self, rows: True),
+        patch.object(Session, "bounds", NO_BOUNDS, create=True),
+    ):
         slow = World(objects).run(conf(queues)).decisions
     assert [e.task.name for e in fast.evictions] == [e.task.name for e in slow.evictions]
     assert [(e.about.name, e.message) for e in fast.events] == [(e.about.name, e.message) for e in slow.events]
