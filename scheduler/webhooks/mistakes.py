@@ -252,7 +252,7 @@ def _hint(meant: str) -> str:
     return f"; did you mean {meant!r}?" if meant else ""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16)  # few, because a user may write megabytes of keys
 def _has_checked_annotation(*keys: str) -> bool:
     """Whether annotations with these keys may have mistakes. Most objects of a kind have the same keys."""
     checked = (*_COUNTS, CARD_NAME, CARD_CARD, QUEUE_NAME_ANNOTATION)
