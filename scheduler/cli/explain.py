@@ -7,7 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from scheduler.api.explained_kinds import EXPLAINED, explained_kind, is_kind
-from scheduler.api.messages import closest
+from scheduler.api.messages import closest, did_you_mean
 from scheduler.cli.cluster_source import ClusterSource, cluster_source_options
 from scheduler.cli.completion import names_of
 from scheduler.cli.errors import FORBIDDEN, CommandError
@@ -109,7 +109,9 @@ def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: 
         try:
             found = explain(simulation, kind, namespace, name, search=search)
         except NotFoundError as error:
-            raise CommandError(str(error)) from None
+            stored = (obj["metadata"] for each in _constants(kind) for obj in simulation.cluster.server.of(each))
+            others = [str(meta["name"]) for meta in stored if meta.get("namespace") == namespace]
+            raise CommandError(f"{error}{did_you_mean(name, others)}") from None
     own = _own_objects(kind, namespace, name, found)
     if not source.paths:  # of manifests, all mistakes are reported
         for warning in object_warnings(simulation.cluster, simulation.scheduler_names, *own):
@@ -130,12 +132,18 @@ def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: 
 
 def _own_objects(kind: str, namespace: str, name: str, found: "Explanation") -> "list[tuple[Kind, str, str]]":
     """The object that is explained, its PodGroup and its queue: kinds, namespaces and names."""
+    from scheduler.api.kinds import POD_GROUP, QUEUE
+
+    group_namespace, _, group = found.group.partition("/")
+    others = (POD_GROUP, group_namespace, group), (QUEUE, "", found.queue)
+    return list(dict.fromkeys((*((each, namespace, name) for each in _constants(kind)), *others)))
+
+
+def _constants(kind: str) -> "list[Kind]":
+    """The stored kinds that a kind on the command line stands for."""
     from scheduler.api import kinds
 
-    constants = EXPLAINED[kind].constants if kind in EXPLAINED else ()
-    group_namespace, _, group = found.group.partition("/")
-    others = (kinds.POD_GROUP, group_namespace, group), (kinds.QUEUE, "", found.queue)
-    return list(dict.fromkeys((*((getattr(kinds, each), namespace, name) for each in constants), *others)))
+    return [getattr(kinds, each) for each in EXPLAINED[kind].constants] if kind in EXPLAINED else []
 
 
 def _show_answer(answer: dict[str, Any], output: str) -> None:

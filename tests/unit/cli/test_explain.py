@@ -105,6 +105,7 @@ def test_a_placed_pod_is_explained_with_the_scores_of_its_node(tmp_path: Path) -
     ("arguments", "code", "words"),
     [
         (["podgroup", "missing"], 1, "Failed to explain: there is no podgroup missing in namespace default"),
+        (["podgroup", "gg"], 1, "there is no podgroup gg in namespace default; did you mean 'g'?"),
         (["podgroup", "g", "-n", "other"], 1, "there is no podgroup g in namespace other"),
         (["podgroup", "g", "--scheduler-conf", "/nowhere"], 1, "/nowhere"),
         (["queue", "g"], 2, "'queue' is not one of 'pod', 'podgroup', 'job'"),
