@@ -9,7 +9,6 @@ cards in ``volcano.sh/card.card`` instead, as the design does once.
 import json
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ import msgspec
 from scheduler.api.json_texts import json_problem
 from scheduler.api.messages import type_of
 from scheduler.api.names import CARD_CARD, CARD_NAME, CPU, MEMORY
+from scheduler.api.text_cache import cache_texts
 
 MILLI: Final = 1000
 """Cards are counted in thousandths, like all extended resources."""
@@ -58,7 +58,7 @@ NO_NAMES: Final = CardNames(())
 NO_CARDS: Final = CardCounts(MappingProxyType({}))
 
 
-@lru_cache(maxsize=4096)
+@cache_texts(4096)
 def parse_names(text: str) -> CardNames:
     """Parses ``A`` or ``A|B`` into distinct names, in order."""
     names: dict[str, None] = {}
@@ -115,7 +115,7 @@ def parse_request(text: str | None) -> CardCounts:
     return NO_CARDS if text is None else _parse_counts(text, True)
 
 
-@lru_cache(maxsize=16384)
+@cache_texts(16384)
 def _parse_counts(text: str, alternatives: bool) -> CardCounts:
     try:
         pairs = json.loads(text, object_pairs_hook=_Pairs)

@@ -11,12 +11,12 @@ An ``ExactAmount`` keeps the family of suffixes of its text, as apimachinery's `
 import re
 from decimal import ROUND_CEILING, ROUND_UP, Context, Decimal, InvalidOperation
 from enum import Enum
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from scheduler.api.objects import Quantity
+from scheduler.api.text_cache import cache_texts
 
 _SUFFIX: Final[dict[str, Decimal]] = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1), "k": Decimal(10**3),
@@ -37,7 +37,7 @@ class QuantityError(ValueError):
     """The text is not a quantity."""
 
 
-@lru_cache(maxsize=65536)
+@cache_texts(65536)
 def parse_quantity(text: str | int | float, scale: int = 1) -> int:
     """Returns the quantity times ``scale`` (1 for whole units, 1000 for thousandths), rounded up, limited to +-2**53.
 
@@ -53,7 +53,7 @@ def parse_quantity(text: str | int | float, scale: int = 1) -> int:
     return whole + 1 if value > whole else whole
 
 
-@lru_cache(maxsize=65536)
+@cache_texts(65536)
 def is_quantity(text: str) -> bool:
     """Whether ``parse_quantity`` accepts the text."""
     try:
@@ -122,7 +122,7 @@ class ExactAmount(msgspec.Struct, frozen=True):
         return _decimal(self.nano, self.family)
 
 
-@lru_cache(maxsize=4096)
+@cache_texts(4096)
 def parse_amount(text: Quantity) -> ExactAmount:
     """Returns a quantity as an amount, rounded away from zero to a billionth, limited to +-(2**63 - 1).
 

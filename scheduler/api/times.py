@@ -6,6 +6,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
+from scheduler.api.text_cache import cache_texts
+
 
 def format_timestamp(seconds: float) -> str:
     """Formats Unix seconds as ``2026-01-31T09:00:00Z``. Fractions of a second are dropped."""
@@ -29,7 +31,7 @@ def parse_timestamp(text: str | None) -> float | None:
         return None
 
 
-@lru_cache(maxsize=4096)
+@cache_texts(4096)
 def seconds_of(timestamp: str | None) -> float:
     """Unix seconds; 0 if the timestamp is missing or malformed. Objects that were created together share it."""
     return parse_timestamp(timestamp) or 0.0

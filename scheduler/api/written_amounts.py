@@ -59,7 +59,7 @@ def readable(resource: str, amount: float) -> str:
 def equal(resource: str, text: object, other: object) -> bool:
     """Whether two quantities of the API are the same amount; if one is malformed, whether the texts are the same."""
     try:
-        return parse_quantity(text, scale_of(resource)) == parse_quantity(other, scale_of(resource))
+        return parse_quantity(str(text), scale_of(resource)) == parse_quantity(str(other), scale_of(resource))
     except QuantityError:
         return str(text) == str(other)
 
@@ -67,6 +67,6 @@ def equal(resource: str, text: object, other: object) -> bool:
 def readable_text(resource: str, text: object) -> str:
     """A quantity of the API as ``readable`` writes it; as it stands if it is malformed."""
     try:
-        return readable(resource, parse_quantity(text, scale_of(resource)))
+        return readable(resource, parse_quantity(str(text), scale_of(resource)))
     except QuantityError:
         return str(text)

@@ -7,11 +7,12 @@ the object and the field.
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from scheduler.api.text_cache import cache_texts
 
 WIDTH: Final = 64
 """Chips are numbered 0 to WIDTH - 1."""
@@ -75,13 +76,13 @@ class ChipListError(ValueError):
     """The text is not a valid chip list. The message gives the reason."""
 
 
-@lru_cache(maxsize=8192)
+@cache_texts(8192)
 def parse_chips(text: str, prefix: str) -> int:
     """Returns the mask of the listed chips; 0 for an empty text. Raises ChipListError."""
     return _parse(text, prefix, virtual=False)
 
 
-@lru_cache(maxsize=8192)
+@cache_texts(8192)
 def parse_mounted(text: str, prefix: str) -> int:
     """Returns the mask of the chips that a Pod uses, whole or as virtual devices (``Ascend910-2c-100-0`` is part of
     chip 0). Raises ChipListError."""

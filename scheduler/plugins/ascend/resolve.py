@@ -15,7 +15,7 @@ CHIP_RESOURCES: Final = (ASCEND_910, ASCEND_310, ASCEND_310P, NPU)
 JOB_LABELS: Final = (STRATEGY, DUO, DISTRIBUTED)
 """Labels that are traits of a job."""
 _UNSUPPORTED_POLICIES: Final = frozenset({"chip8-node8-ra64-sp", "multilevel"})
-"""Policies of racks in A5 super pods, and of several levels of networks."""
+"""Policies of racks in A5 super pods, and of several levels of networks between A3 super pods."""
 
 
 def resolve(resource: str, annotations: Mapping[str, str], traits: Mapping[str, str]) -> ChipFamily | Refusal:

@@ -6,11 +6,11 @@ containers.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 from scheduler.api.json_texts import HAMI_NPUS, JsonTextError, RegisteredNpu
 from scheduler.api.names import HAMI_CORE
+from scheduler.api.text_cache import OF_NODES, cache_texts
 from scheduler.plugins.deviceshare.cards import ALL_CORES, MAX_CARDS, Card, CardUse
 from scheduler.plugins.deviceshare.device_config import VgpuConfig
 from scheduler.plugins.deviceshare.family import FamilyInventory
@@ -55,7 +55,7 @@ def number(text: str) -> int:
     return int(text)
 
 
-@lru_cache(maxsize=8192)
+@cache_texts(8192, OF_NODES)
 def parse_npus(text: str, model: str, linked: bool) -> FamilyInventory:
     """Returns the NPUs of a register without any usage, sorted by index. Networks are read if ``linked``. Raises
     WireError."""
@@ -90,7 +90,7 @@ _REGISTER_FIELDS: Final = 6
 _HEALTHY: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
-@lru_cache(maxsize=8192)
+@cache_texts(8192, OF_NODES)
 def parse_register(text: str, config: VgpuConfig) -> FamilyInventory:
     """Returns the GPUs without any usage. Raises WireError.
 

@@ -1,12 +1,12 @@
 """Parses the device info ConfigMaps that the Ascend device plugin publishes."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from scheduler.api.json_texts import BASE_DEVICES, CHIP_FAULTS, JsonTextError, json_problem
+from scheduler.api.text_cache import OF_NODES, cache_texts
 
 _MAX_ID: Final = 2**31
 _MILLISECONDS: Final = 10**11
@@ -48,7 +48,7 @@ def device_info(text: str) -> DeviceInfo:
     )
 
 
-@lru_cache(maxsize=8192)
+@cache_texts(8192, OF_NODES)
 def base_devices(text: str) -> Mapping[str, Any]:
     """Parses the annotation ``baseDeviceInfos`` of a Node: name of a chip -> its address and ids, which are not
     validated yet. Raises DeviceInfoError."""

@@ -7,7 +7,6 @@ listed, nodes are chosen by amounts, and the device plugin chooses the device.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from scheduler.api.objects import ConfigMap, Node
 from scheduler.api.reasons import Malformed
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.api.text_cache import cache_texts
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
 from scheduler.framework.kept_values import NodeReading, NodeValues, ObjectsByNode, node_columns
 from scheduler.framework.ledger import Ledger
@@ -47,7 +47,7 @@ class NodeDevices(NamedTuple):
     problems: tuple[Malformed, ...]
 
 
-@lru_cache(maxsize=8192)
+@cache_texts(8192)
 def parse_devices(text: str, resource: ChipResource) -> tuple[tuple[str, ...], int]:
     """Parses a list such as ``Ascend910-2c-100-0,Ascend910-2c-101-1``: the names, and the mask of their chips. Raises
     ChipListError."""
