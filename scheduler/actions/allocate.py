@@ -2,8 +2,8 @@
 
 The order is Volcano's: allocate places the first job of the first queue until it is ready, then inserts the queue
 again. Tasks beyond a job's minimum are placed one at a time, so that queues and jobs interleave fairly.
-``placement.placer`` places tasks on nodes, ``placement.domain_search`` chooses HyperNodes, ``placement.reordering``
-tries other task orders before a gang is refused.
+``placement.gang`` places a gang: ``placement.placer`` chooses nodes, ``placement.domain_search`` chooses HyperNodes,
+``placement.reordering`` tries other task orders before a gang is refused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ from typing import ClassVar, Final
 
 from scheduler.actions.failed_jobs import FailedJobs, FailedSearch
 from scheduler.actions.order import Worklist
-from scheduler.actions.placement.domain_search import DomainSearch, PendingBySubJob
-from scheduler.actions.placement.placer import PendingTasks, PlacementScope, Placer, gated_tasks, waiting_tasks
-from scheduler.actions.placement.reordering import place_in_other_orders
+from scheduler.actions.placement.domain_search import PendingBySubJob
+from scheduler.actions.placement.gang import pending_by_sub_job, place_gang
+from scheduler.actions.placement.placer import Placer
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.names import SCHEDULING_GATES_QUEUE_ADMISSION
 from scheduler.api.queue import Queue
@@ -87,24 +87,11 @@ class Allocate:
     def _work_of(self, job: Job, ungates: bool) -> PendingBySubJob:
         """Returns the tasks to place per sub-job; under the key of the job if it has no sub-jobs."""
         session = self._session
-        compute = partial(self._split, job, ungates)
+        compute = partial(pending_by_sub_job, session, job, ungates=ungates)
         if not session.task_order_is_fixed:
             return compute()
         kept = job.remember("tasks to place", (session.configuration, ungates), compute)
         return {key: pending.copy() for key, pending in kept.items()}
-
-    def _split(self, job: Job, ungates: bool) -> PendingBySubJob:
-        tasks = waiting_tasks(job)
-        if ungates:
-            tasks += gated_tasks(job)
-        parts: dict[str, list[Task]] = {}
-        for task in sorted(tasks, key=self._session.task_key):
-            sub_job = job.sub_job_of.get(task.uid)
-            parts.setdefault(job.key if sub_job is None else sub_job.key, []).append(task)
-        found = {key: PendingTasks(part) for key, part in parts.items()}
-        for pending in found.values():
-            pending.run()  # its copies know the end of the first run
-        return found
 
     def _serve(self, queue: Queue, job: Job, worklist: Worklist) -> None:
         session = self._session
@@ -174,26 +161,5 @@ class Allocate:
 
     def _place(self, queue: Queue, job: Job) -> Statement | None:
         """Places tasks of the job until it is ready or cannot become ready."""
-        work = self._work[job.key]
-        if job.has_sub_groups or job.has_tier_limit:
-            # Tasks are tried in several HyperNodes; gates are removed once, before that.
-            left = {key: self._placer.ungate(queue, job, pending) for key, pending in work.items()}
-            work = self._work[job.key] = {key: pending for key, pending in left.items() if pending}
-            placement = DomainSearch(self._session, self._placer, queue, job).place(work) if work else None
-            if placement is None:
-                return None
-            self._work[job.key] = placement.remaining
-            return placement.statement
-        session = self._session
-        ((key, pending),) = work.items()
-        statement = session.statement()
-        sub_job = job.sub_jobs.get(key)
-        around = session.hyper_nodes.top if sub_job is not None else None
-        scope = PlacementScope(queue, job, sub_job, around)
-        before = pending.copy() if session.job_missing(job) > 1 else None
-        failed = self._placer.place(scope, pending, statement)
-        if before and failed is not None and statement and not (session.job_ready(job) or session.job_pipelined(job)):
-            found = place_in_other_orders(session, self._placer, scope, before, statement)
-            if found is not None:
-                statement, work[key] = found
+        statement, self._work[job.key] = place_gang(self._session, self._placer, queue, job, self._work[job.key])
         return statement

@@ -100,6 +100,8 @@ class PodGroupStatusUpdate(msgspec.Struct, frozen=True):
     for other phases, and for jobs that declare neither minResources nor cards."""
     removes_record: bool = False
     """Whether to remove an admission record that no longer counts."""
+    alternative: str = ""
+    """The alternative that the scheduler has chosen for a vcjob (``api.card_alternatives``); "": the job lists none."""
 
 
 class PodUnschedulable(NamedTuple):

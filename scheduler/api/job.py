@@ -62,11 +62,12 @@ def without_uid(name: str) -> str:
 
 
 class GroupCondition(NamedTuple):
-    """A condition of a PodGroup whose status is to become True."""
+    """A condition of a PodGroup at the end of a session."""
 
     type: str
     reason: str
     message: str
+    status: str = "True"
 
 
 class Job(msgspec.Struct, eq=False):
@@ -149,6 +150,8 @@ class Job(msgspec.Struct, eq=False):
     """Its admission record was changed or removed, or was never written."""
     tier_limit: int | None = None
     """The highest tier that its tasks may span; None: no limit. Each session computes it."""
+    alternative: str = ""
+    """The alternative that this session has chosen for its vcjob (``api.card_alternatives``); "": none was chosen."""
     # Made when first used: most jobs are settled and need none, and empty dictionaries take half a kilobyte.
     _placed: dict[str, int] | None = None
     _nominated: dict[str, None] | None = None
@@ -310,10 +313,10 @@ class Job(msgspec.Struct, eq=False):
 
     @property
     def is_online(self) -> bool:
-        """Whether one of its Pods is online (``workloads.is_online``)."""
+        """A workload that runs services manages its Pods: a ReplicaSet, StatefulSet or ReplicationController."""
         for group in self.by_status.values():
             for task in group.values():
-                if task.cls.online:
+                if task.cls.workload:
                     return True
         return False
 
@@ -330,6 +333,7 @@ class Job(msgspec.Struct, eq=False):
     def clear_records(self) -> None:
         """Clears what a session recorded on the job."""
         self.refusals = self.new_conditions = ()
+        self.alternative = ""
         self._fit_errors = self._transaction = None
 
     def move(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:

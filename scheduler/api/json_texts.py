@@ -15,6 +15,7 @@ import msgspec
 from scheduler.api.names import (
     ASCEND_910_CONFIGURATION,
     BASE_DEVICE_INFOS,
+    CARD_ALTERNATIVES,
     CARD_BORROWING_LIMIT,
     CARD_LENDING_LIMIT,
     CARD_QUOTA,
@@ -96,6 +97,7 @@ class ChipFault(msgspec.Struct):
 
 
 _OBJECT: Final = JsonFormat(dict[str, Any])
+_OBJECTS: Final = JsonFormat(list[dict[str, Any]])
 BASE_DEVICES: Final = _OBJECT
 """Name of a chip -> its address and ids, which are not checked."""
 CHIP_FAULTS: Final[JsonFormat[list[ChipFault] | None]] = JsonFormat(list[ChipFault] | None)  # type: ignore[arg-type]
@@ -110,6 +112,7 @@ _ANNOTATIONS: Final[Mapping[str, JsonFormat[Any]]] = {
     CARD_BORROWING_LIMIT: _OBJECT,
     CARD_LENDING_LIMIT: _OBJECT,
     CARD_REQUEST: _OBJECT,
+    CARD_ALTERNATIVES: _OBJECTS,
     NODEGROUP_RESOURCE_LIMITS: NODE_GROUP_LIMITS,
     RESOURCE_STRATEGY_WEIGHT: STRATEGY_WEIGHTS,
     BASE_DEVICE_INFOS: BASE_DEVICES,

@@ -1,9 +1,11 @@
 """A sub-job is a part of a job that is placed and counted as a whole: the Pods of one sub-group
 (spec.subGroupPolicy), or all Pods of a job that has a network topology and no sub-groups."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduler.api.scheduling import NetworkTopology
+from scheduler.api.scheduling import NetworkTopology, PodGroupSpec, SubGroupPolicy
+from scheduler.api.selectors import ignore_field, is_valid, matches
 from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 
 
@@ -64,3 +66,46 @@ class SubJob:
             self.waiting_count += sign
         elif status is TaskStatus.PENDING and task.cls.best_effort:
             self.pending_best_effort += sign
+
+
+# --- the sub-jobs of a job --------------------------------------------------------------------------------------------
+def sub_jobs_of(key: str, spec: PodGroupSpec, tasks: Iterable[Task]) -> dict[str, SubJob]:
+    """Key -> sub-job of the job ``key``, whose PodGroup has policies or a network topology (Volcano's
+    getOrCreateSubJob). A task belongs to the first policy whose selector matches it and whose label keys it all has."""
+    result: dict[str, SubJob] = {}
+    policies = [policy for policy in spec.sub_group_policy or () if is_valid(policy.label_selector, ignore_field)]
+    for task in tasks:
+        found = _group_of(policies, task)
+        name = "/".join((key, found[0].name, *found[1])) if found else key
+        sub_job = result.get(name)
+        if sub_job is None:
+            sub_job = result[name] = _sub_job(name, key, *found) if found else _sub_job_without_policy(key, spec)
+        sub_job.add(task)
+    return result
+
+
+def _group_of(policies: Iterable[SubGroupPolicy], task: Task) -> tuple[SubGroupPolicy, list[str]] | None:
+    """The policy of a task, and the values of the policy's label keys; None without a policy."""
+    for policy in policies:
+        if policy.label_selector is not None and not matches(policy.label_selector, task.labels):
+            continue
+        values = [task.labels.get(key, "") for key in policy.match_label_keys or ()]
+        if values and all(values):
+            return policy, values
+    return None
+
+
+def _sub_job(key: str, job: str, policy: SubGroupPolicy, values: list[str]) -> SubJob:
+    index = int(values[0]) if values[0].isdecimal() and len(values[0]) < 19 else 0
+    size = 1 if policy.sub_group_size is None else max(policy.sub_group_size, 1)
+    return SubJob(key, job, policy.name, size, index, policy.network_topology, {})
+
+
+def _sub_job_without_policy(key: str, spec: PodGroupSpec) -> SubJob:
+    minimum = 1 if spec.sub_group_policy else spec.min_member
+    return SubJob(key, key, None, minimum, 0, spec.network_topology, {})
+
+
+def sub_group_minimum(policies: Iterable[SubGroupPolicy]) -> dict[str, int]:
+    """Name of a policy -> number of its sub-jobs that must be placed."""
+    return {policy.name: max(policy.min_sub_groups or 0, 0) for policy in policies}

@@ -7,7 +7,7 @@ these labels is a sub-job. A policy without label keys matches no Pod. Pods with
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
@@ -21,10 +21,10 @@ from scheduler.api.kinds import Kind
 from scheduler.api.names import CARD_REQUEST, HARD, SOFT
 from scheduler.api.objects import Quantity, ResourceList
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.scheduling import NetworkTopology, PodGroupCondition, PodGroupSpec, SubGroupPolicy
-from scheduler.api.selectors import ignore_field, is_valid, matches
+from scheduler.api.scheduling import NetworkTopology, PodGroupCondition, PodGroupSpec
+from scheduler.api.selectors import is_valid
 from scheduler.api.signed_records import AdmissionRecord, SigningKey, read_admission_record
-from scheduler.api.sub_job import SubJob
+from scheduler.api.sub_job import SubJob, sub_group_minimum, sub_jobs_of
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.cache.admissions import Admission, Admitted, apply_admission
 
@@ -238,7 +238,7 @@ def _build(
     sub_jobs: Mapping[str, SubJob] = NOTHING
     sub_job_of: Mapping[str, SubJob] = NOTHING
     if spec.network_topology is not None or spec.sub_group_policy:
-        sub_jobs = _sub_jobs(record.key, spec, record.tasks.values())
+        sub_jobs = sub_jobs_of(record.key, spec, record.tasks.values())
         sub_job_of = {uid: sub_job for sub_job in sub_jobs.values() for uid in sub_job.tasks}
     # Positional arguments, because names take a struct four times as long.
     return Job(
@@ -271,7 +271,7 @@ def _build(
         spec.network_topology,
         sub_jobs,
         sub_job_of,
-        _sub_group_minimum(spec.sub_group_policy) if spec.sub_group_policy else None,
+        sub_group_minimum(spec.sub_group_policy) if spec.sub_group_policy else None,
         record.previous_nodes.copy() if record.previous_nodes else NOTHING,
     )
 
@@ -286,47 +286,6 @@ def _by_status(tasks: Mapping[str, Task]) -> dict[TaskStatus, dict[str, Task]]:
         else:
             group[uid] = task
     return found
-
-
-def _sub_jobs(key: str, spec: PodGroupSpec, tasks: Iterable[Task]) -> dict[str, SubJob]:
-    """Key -> sub-job of the job ``key``, whose PodGroup has policies or a network topology."""
-    result: dict[str, SubJob] = {}
-    policies = [policy for policy in spec.sub_group_policy or () if is_valid(policy.label_selector, ignore_field)]
-    for task in tasks:
-        found = _group_of(policies, task)
-        name = "/".join((key, found[0].name, *found[1])) if found else key
-        sub_job = result.get(name)
-        if sub_job is None:
-            sub_job = result[name] = _sub_job(name, key, *found) if found else _sub_job_without_policy(key, spec)
-        sub_job.add(task)
-    return result
-
-
-def _group_of(policies: Iterable[SubGroupPolicy], task: Task) -> tuple[SubGroupPolicy, list[str]] | None:
-    """The policy of a task, and the values of the policy's label keys; None without a policy."""
-    for policy in policies:
-        if policy.label_selector is not None and not matches(policy.label_selector, task.labels):
-            continue
-        values = [task.labels.get(key, "") for key in policy.match_label_keys or ()]
-        if values and all(values):
-            return policy, values
-    return None
-
-
-def _sub_job(key: str, job: str, policy: SubGroupPolicy, values: list[str]) -> SubJob:
-    index = int(values[0]) if values[0].isdecimal() and len(values[0]) < 19 else 0
-    size = 1 if policy.sub_group_size is None else max(policy.sub_group_size, 1)
-    return SubJob(key, job, policy.name, size, index, policy.network_topology, {})
-
-
-def _sub_job_without_policy(key: str, spec: PodGroupSpec) -> SubJob:
-    minimum = 1 if spec.sub_group_policy else spec.min_member
-    return SubJob(key, key, None, minimum, 0, spec.network_topology, {})
-
-
-def _sub_group_minimum(policies: Iterable[SubGroupPolicy]) -> dict[str, int]:
-    """Name of a policy -> number of its sub-jobs that must be placed."""
-    return {policy.name: max(policy.min_sub_groups or 0, 0) for policy in policies}
 
 
 def topology_problems_of(spec: PodGroupSpec) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
 from scheduler.api.kinds import find_kind
-from scheduler.api.names import PODGROUP_PREFIX
+from scheduler.api.names import CARD_ALTERNATIVE, PODGROUP_PREFIX
 from scheduler.api.objects import controller_of
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions, Vector
@@ -178,6 +178,8 @@ class JobTable:
             record.phase, record.conditions = update.phase, update.conditions
             record.counts = _counts(update.running, update.succeeded, update.failed)
             record.admission.assume(update)
+            if update.alternative not in ("", record.annotations.get(CARD_ALTERNATIVE)):
+                record.annotations = {**record.annotations, CARD_ALTERNATIVE: update.alternative}
             self._drop_view(record)
             self._version.increment()
 

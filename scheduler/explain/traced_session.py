@@ -87,9 +87,10 @@ class TracedSession(Session):
 
         return recorded
 
-    def refuse(self, job: Job, refusal: Refusal) -> None:
-        if self._current_source is not None:
-            self._refusal_sources[id(refusal)] = (refusal, self._current_source)
+    def refuse(self, job: Job, refusal: Refusal, *, restates: Refusal | None = None) -> None:
+        source = self._current_source if restates is None else self.source_of(restates)
+        if source is not None:
+            self._refusal_sources[id(refusal)] = (refusal, source)
         super().refuse(job, refusal)
 
     def is_traced(self, job: Job) -> bool:

@@ -6,7 +6,8 @@ through ``external_calls``.
 """
 
 from collections import ChainMap
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -189,9 +190,10 @@ class Session(Views):
     def event(self, about: ObjectRef, type_: str, reason: str, message: str) -> None:
         self.decisions.events.append(EventRecord(about, type_, reason, message))
 
-    def refuse(self, job: Job, refusal: Refusal) -> None:
+    def refuse(self, job: Job, refusal: Refusal, *, restates: Refusal | None = None) -> None:
         """Records that the job as a whole is refused for now: in its conditions and, if the refusal is new, in an Event
-        on its PodGroup."""
+        on its PodGroup. ``restates``: an earlier refusal by a plugin that this one repeats in other words."""
+        del restates
         if not isinstance(refusal, Refusal):
             raise TypeError(f"{refusal!r:.66} is not a Refusal")
         self.touch(job)
@@ -217,6 +219,16 @@ class Session(Views):
             self.active_jobs[job.key] = job
             self.touched[job] = job.allocated
             self.snapshot.touched.setdefault(job, job.allocated)
+
+    @contextmanager
+    def with_trial_job(self, job: Job) -> Iterator[None]:
+        """Within the context, plugins know a job that exists only for a trial, under a key that no PodGroup has. Its
+        placements must be discarded."""
+        self.jobs[job.key] = self.active_jobs[job.key] = job
+        try:
+            yield
+        finally:
+            del self.jobs[job.key], self.active_jobs[job.key]
 
     def queues_with_jobs(self) -> set[str]:
         """Returns the names of the queues that have jobs, also of those that do not exist."""

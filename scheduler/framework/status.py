@@ -11,6 +11,8 @@ import numpy as np
 from scheduler.api.decisions import PodGroupStatusUpdate, group_ref
 from scheduler.api.job import INQUEUE, PENDING, RUNNING, GroupCondition, Job
 from scheduler.api.names import (
+    CARD_ALTERNATIVE,
+    CARD_GANGS,
     CARD_REQUEST,
     CONDITION_DEVICE_UNHEALTHY,
     CONDITION_SCHEDULED,
@@ -100,11 +102,13 @@ def _close_job(session: Session, job: Job) -> None:
         job.new_conditions += (GroupCondition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons),)
     conditions = _conditions(session, job, phase)
     _report_refusals(session, job)
+    alternative = job.annotations.get(CARD_ALTERNATIVE, "")
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
     if (
         phase != job.stored_phase
         or counts != job.counts
         or conditions is not job.conditions
+        or job.alternative not in ("", alternative)
         or (job.record_lost or job.claimed_phase if inqueue else job.recorded)
     ):
         session.decisions.pod_groups.append(
@@ -118,6 +122,7 @@ def _close_job(session: Session, job: Job) -> None:
                 admits=inqueue and (job.stored_phase != INQUEUE or bool(job.claimed_phase)),
                 admission=_admission(job) if inqueue else None,
                 removes_record=job.recorded and not inqueue,
+                alternative=(job.alternative or alternative) if CARD_GANGS in job.annotations else "",
             )
         )
         if phase == RUNNING and job.stored_phase != RUNNING:
@@ -200,7 +205,7 @@ def _refuse_queue(session: Session, job: Job) -> None:
 def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCondition, ...]:
     """Returns the PodGroup's conditions after this session; the same tuple if none changed."""
     conditions = job.conditions
-    changes = [("True", *new) for new in _new_conditions(job)]
+    changes = [(new.status, new.type, new.reason, new.message) for new in _new_conditions(job)]
     if _is_schedulable_again(session, job, phase):
         changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
     if any(c.type == CONDITION_DEVICE_UNHEALTHY and c.status == "True" for c in conditions) and not faults_of(job):

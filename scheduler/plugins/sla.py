@@ -44,7 +44,10 @@ class Sla:
         session.add_job_pipelined(self._overdue)
 
     def _overdue(self, job: Job) -> Vote:
-        return Vote.PERMIT if self._session.now >= self.deadlines[job.key] else Vote.ABSTAIN
+        deadline = self.deadlines.get(job.key)
+        if deadline is None:  # the job exists only for a trial
+            deadline = self._deadline(job)
+        return Vote.PERMIT if self._session.now >= deadline else Vote.ABSTAIN
 
     def _deadline(self, job: Job) -> float:
         """When the job has waited too long, in seconds since the epoch; infinity for never."""

@@ -170,6 +170,16 @@ def cards(stage: Stage) -> None:
     stage.until(lambda: len(stage.pods({"app": "cr-deployment"})) == 2)
 
 
+def alternatives(stage: Stage) -> None:
+    stage.create("alternatives")
+    stage.runs("any-card", "any-card-worker-0", "any-card-worker-1")
+    (container,) = stage.api.get(object_path(POD, stage.namespace, "any-card-worker-0"))["spec"]["containers"]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert {"name": "BACKEND", "value": "nccl"} in container["env"]
+    stage.end("any-card-worker-0", "any-card-worker-1")
+    stage.completes("any-card")
+
+
 def deployment(stage: Stage) -> None:
     stage.create("deployment")
     stage.until(lambda: len(stage.pods({"app": "web"})) == 3)
@@ -220,7 +230,7 @@ def _status(found: Json | None) -> Json:
     return (found or {}).get("status") or {}
 
 
-NEEDS_CARDS = (cards,)
+NEEDS_CARDS = (cards, alternatives)
 """The examples that need the plugin capacity-card."""
 
 

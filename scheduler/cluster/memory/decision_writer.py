@@ -18,6 +18,7 @@ from scheduler.api.decisions import (
 )
 from scheduler.api.kinds import POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import (
+    CARD_ALTERNATIVE,
     EVENT_EVICT,
     EVENT_FAILED_SCHEDULING,
     EVENT_NORMAL,
@@ -169,7 +170,8 @@ class DecisionWriter:
         return len(left) < len(gates)
 
     def _group_status(self, update: PodGroupStatusUpdate) -> tuple[bool, bool]:
-        """Writes the status of a PodGroup. Returns whether its phase changed, and whether anything changed."""
+        """Writes the status of a PodGroup. Returns whether its phase or its alternative changed,
+        and whether anything changed."""
         raw = self._copy(POD_GROUP, update.namespace, update.name)
         if raw is None:
             return False, False
@@ -177,5 +179,9 @@ class DecisionWriter:
         new["conditions"] = list(msgspec.to_builtins(update.conditions))
         new.update({k: v for k in ("running", "succeeded", "failed") if (v := getattr(update, k))})
         old, raw["status"] = raw["status"], new
+        annotations = raw["metadata"].get("annotations") or {}
+        chosen = update.alternative not in ("", annotations.get(CARD_ALTERNATIVE))
+        if chosen:
+            raw["metadata"]["annotations"] = {**annotations, CARD_ALTERNATIVE: update.alternative}
         self._update(POD_GROUP, raw)
-        return old.get("phase") != new.get("phase"), old != new
+        return chosen or old.get("phase") != new.get("phase"), chosen or old != new

@@ -27,6 +27,7 @@ from scheduler.api.objects import ENDED_PHASES, OwnerReference, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.api.times import parse_timestamp
 from scheduler.controllers.evictions import is_being_deleted, was_evicted
+from scheduler.controllers.job.alternatives import choice_changed
 from scheduler.controllers.job.observation import JobObservation, why_pending
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.pods import (
@@ -154,7 +155,7 @@ def observe_group(owner: OwnerReference, old: PodGroup | None, new: PodGroup | N
     if new is None:
         return ObservedChange(True, [])
     if old is not None and old.metadata.uid == new.metadata.uid and old.status.phase == new.status.phase:
-        return ObservedChange(why_pending(old) != why_pending(new), [])
+        return ObservedChange(why_pending(old) != why_pending(new) or choice_changed(old, new), [])
     if new.status.phase != UNKNOWN:
         return ObservedChange(True, [])
     return ObservedChange(True, [PolicyRequest(JobEvent.UNKNOWN, owner.uid, group_uid=new.metadata.uid, since=now)])

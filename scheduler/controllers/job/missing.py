@@ -66,6 +66,8 @@ class RunningJob(msgspec.Struct, frozen=True):
     """The new status."""
     group_spec: Json
     """The spec of its PodGroup with all tasks."""
+    group_annotations: Mapping[str, str]
+    """The annotations of its PodGroup about its alternatives."""
     refreshed: bool
     """The plugins' objects are up to date."""
 
@@ -78,7 +80,9 @@ def find_missing(running: RunningJob, surplus: bool) -> MissingObjects:
     _forward(running, missing)
     if missing.obstacles:
         return missing
-    gang = gang_now(seen, running.group_spec)
+    if not seen.may_prepare:
+        return missing
+    gang = gang_now(seen, running.group_spec, running.group_annotations)
     if group is None:
         obstacle = no_queue(running.store, seen.parsed_spec)
         if obstacle is None:
@@ -91,7 +95,7 @@ def find_missing(running: RunningJob, surplus: bool) -> MissingObjects:
     update = update_group(group, gang)
     if update is not None:
         missing.group.append(update)
-    if seen.admitted:
+    if seen.may_create_pods:
         _pods(running, group, missing)
     if (missing.pods or surplus) and not running.refreshed:
         _refresh(running, missing)

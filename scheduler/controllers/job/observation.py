@@ -5,10 +5,11 @@ import msgspec
 from scheduler.api import batch
 from scheduler.api.batch import JobPhase
 from scheduler.api.kinds import POD_GROUP, VCJOB
-from scheduler.api.names import CONDITION_SCHEDULED
+from scheduler.api.names import CONDITION_ALTERNATIVE, CONDITION_SCHEDULED
 from scheduler.api.objects import KubeObject, OwnerReference, controlled_by_kind
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.times import seconds_of
+from scheduler.controllers.job.alternatives import Choice
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.pods import Members, members_of
 from scheduler.controllers.store import Store
@@ -25,6 +26,8 @@ class JobObservation(msgspec.Struct, frozen=True):
     parsed_spec: ParsedSpec
     group: PodGroup | None
     members: Members
+    choice: Choice | None = None
+    """The alternative of a job whose tasks list several; None: they list none."""
 
     @property
     def group_uid(self) -> str:
@@ -35,18 +38,36 @@ class JobObservation(msgspec.Struct, frozen=True):
         """Whether the queue has admitted the PodGroup. Pods are created only then."""
         return self.group is not None and self.group.status.phase not in ("", "Pending")
 
+    @property
+    def may_prepare(self) -> bool:
+        """Whether the PodGroup may be brought up to date with the job: no Pods of another alternative exist."""
+        return not any(member.of_another for member in self.members.values())
 
-def observe(store: Store, job: batch.Job, parsed_spec: ParsedSpec, now: float) -> JobObservation:
-    """Reads a job, its PodGroup and its Pods from the store. The PodGroup has its name, or the one that older versions
-    of Volcano gave it."""
-    meta, phase, name = job.metadata, phase_of(job), group_name(job)
+    @property
+    def may_create_pods(self) -> bool:
+        """Whether Pods may be created: the queue has admitted the PodGroup, which is prepared for their alternative."""
+        return self.admitted and self.may_prepare and (self.choice is None or self.choice.prepared)
+
+
+def observe(
+    store: Store, job: batch.Job, parsed_spec: ParsedSpec, now: float, choice: Choice | None = None
+) -> JobObservation:
+    """Reads a job, its PodGroup and its Pods from the store. ``choice``: the alternative that the job has."""
+    meta = job.metadata
     pods = store.pods_of(meta.namespace, meta.uid)
+    members = members_of(parsed_spec, pods.values(), job, "" if choice is None else choice.name)
+    return JobObservation(job, now, phase_of(job), parsed_spec, group_in(store, job), members, choice)
+
+
+def group_in(store: Store, job: batch.Job) -> PodGroup | None:
+    """The PodGroup of a job. It has its name, or the one that older versions of Volcano gave it."""
+    meta, name = job.metadata, group_name(job)
     group = store.get(POD_GROUP, meta.namespace, name)
     if group is None:
         older = store.get(POD_GROUP, meta.namespace, meta.name)
         owner = None if older is None else controlled_by_kind(older, VCJOB.group, VCJOB.name)
         group = older if owner is not None and owner.uid == meta.uid else None
-    return JobObservation(job, now, phase, parsed_spec, group, members_of(parsed_spec, pods.values(), job))
+    return group
 
 
 def phase_of(job: batch.Job) -> JobPhase | None:
@@ -74,6 +95,8 @@ def why_pending(group: PodGroup | None) -> str:
     """The message of the latest condition that holds, unless that says the group is scheduled; "" if there is none."""
     latest: PodGroupCondition | None = None
     for condition in (group.status.conditions if group is not None else None) or ():
+        if condition.type == CONDITION_ALTERNATIVE:
+            continue  # it says which alternative is used
         if condition.status == "True" and (latest is None or _moment(condition) > _moment(latest)):
             latest = condition
     return "" if latest is None or latest.type == CONDITION_SCHEDULED else latest.message

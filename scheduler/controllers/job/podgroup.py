@@ -7,13 +7,20 @@ PodGroup must not require them: its minimums are those of the tasks whose turn h
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from scheduler.api import batch
 from scheduler.api.kinds import POD_GROUP, PRIORITY_CLASS, VCJOB
-from scheduler.api.names import ORDERED_TASKS, PARTITION_ID, TASK_SPEC
+from scheduler.api.names import (
+    CARD_ALTERNATIVE,
+    CARD_GANGS,
+    ORDERED_TASKS,
+    PARTITION_ID,
+    PREPARED_ALTERNATIVE,
+    TASK_SPEC,
+)
 from scheduler.api.pod_amounts import summed
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
@@ -29,12 +36,19 @@ _FOLLOWS = ("minMember", "minTaskMember", "minResources", "priorityClassName")
 """Fields that are brought up to date when the job changes."""
 
 
+NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
+_OWN: Final = frozenset((ORDERED_TASKS, CARD_ALTERNATIVE, CARD_GANGS, PREPARED_ALTERNATIVE))
+"""Annotations of PodGroups that those of the job do not set."""
+
+
 class GangSpec(NamedTuple):
     """The desired content of the PodGroup of a job."""
 
     spec: Json
     ordered_tasks: str | None
     """The annotation ORDERED_TASKS: names of the tasks that wait, separated by commas; None: it has none."""
+    annotations: Mapping[str, str] = NO_ANNOTATIONS
+    """Annotations about its alternatives (``alternatives.group_annotations``)."""
 
 
 def create_group(job: batch.Job, gang: GangSpec) -> Create:
@@ -42,8 +56,8 @@ def create_group(job: batch.Job, gang: GangSpec) -> Create:
     manifest = owned(POD_GROUP, group_name(job), VCJOB, job, spec=gang.spec)
     if job.metadata.labels:
         manifest["metadata"]["labels"] = dict(job.metadata.labels)
-    annotations = dict(job.metadata.annotations or {})
-    annotations.pop(ORDERED_TASKS, None)
+    annotations = {key: text for key, text in (job.metadata.annotations or {}).items() if key not in _OWN}
+    annotations |= gang.annotations
     if gang.ordered_tasks is not None:
         annotations[ORDERED_TASKS] = gang.ordered_tasks
     if annotations:
@@ -53,13 +67,15 @@ def create_group(job: batch.Job, gang: GangSpec) -> Create:
 
 def update_group(group: PodGroup, gang: GangSpec) -> Patch | None:
     """The patch that brings the PodGroup up to date with the job; None if it is up to date."""
-    old, spec = group.spec, gang.spec
+    old, spec, annotations = group.spec, gang.spec, group.metadata.annotations or {}
+    changed = {key: text for key, text in gang.annotations.items() if annotations.get(key) != text}
     if (
-        old.min_member == spec.get("minMember", 0)
+        not changed
+        and old.min_member == spec.get("minMember", 0)
         and (old.min_task_member or {}) == spec["minTaskMember"]
         and (old.min_resources or {}) == spec["minResources"]
         and old.priority_class_name == spec.get("priorityClassName", "")
-        and (group.metadata.annotations or {}).get(ORDERED_TASKS) == gang.ordered_tasks
+        and annotations.get(ORDERED_TASKS) == gang.ordered_tasks
         and [policy.min_sub_groups or 0 for policy in old.sub_group_policy or ()]
         == [policy.get("minSubGroups") or 0 for policy in spec.get("subGroupPolicy") or ()]
     ):
@@ -68,7 +84,7 @@ def update_group(group: PodGroup, gang: GangSpec) -> Patch | None:
     changes = diff(*({field: of[field] for field in _FOLLOWS if field in of} for of in (known, spec)))
     if "subGroupPolicy" in spec:
         changes["subGroupPolicy"] = spec["subGroupPolicy"]
-    body: Json = {"spec": changes, "metadata": {"annotations": {ORDERED_TASKS: gang.ordered_tasks}}}
+    body: Json = {"spec": changes, "metadata": {"annotations": {**changed, ORDERED_TASKS: gang.ordered_tasks}}}
     return Patch(POD_GROUP, *key_of(group), body, group.metadata.uid)
 
 
@@ -115,7 +131,7 @@ def min_resources(job: batch.Job, parsed_spec: ParsedSpec, store: Store) -> tupl
     total: Json = {}
     bad = []
     tasks = list(parsed_spec.tasks.values())
-    for task, pods in _first_pods(tasks, job.spec.min_available, parsed_spec.minimum, store):
+    for task, pods in first_pods(tasks, job.spec.min_available, parsed_spec.minimum, store):
         try:
             total = summed(total, scaled(pod_usage(task.template_spec()), pods))
         except QuantityError as error:
@@ -123,7 +139,7 @@ def min_resources(job: batch.Job, parsed_spec: ParsedSpec, store: Store) -> tupl
     return printed(total), bad
 
 
-def _first_pods(tasks: list[ParsedTask], wanted: int, minimum: int, store: Store) -> list[tuple[ParsedTask, int]]:
+def first_pods(tasks: list[ParsedTask], wanted: int, minimum: int, store: Store) -> list[tuple[ParsedTask, int]]:
     """The first ``wanted`` Pods, as numbers of Pods of each task. Tasks of high priority come first, and each has its
     minimum before any has more, unless ``wanted`` is less than ``minimum``, the sum of all minimums."""
     ranked = sorted(tasks, key=lambda task: -_priority(task, store))
@@ -186,21 +202,22 @@ def why_waiting(parsed_spec: ParsedSpec, members: Members) -> str:
     return "; ".join(texts)
 
 
-def gang_now(seen: JobObservation, spec: Json) -> GangSpec:
-    """The desired content of the PodGroup while tasks wait for others. ``spec``: the result of ``group_spec``."""
+def gang_now(seen: JobObservation, spec: Json, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> GangSpec:
+    """The desired content of the PodGroup while tasks wait for others. ``spec``: the result of ``group_spec``;
+    ``annotations``: those about its alternatives."""
     job, parsed_spec, members = seen.job, seen.parsed_spec, seen.members
     if not parsed_spec.ordered:
-        return GangSpec(spec, None)
+        return GangSpec(spec, None, annotations)
     first = _limited(job, parsed_spec, spec, {task.name: 0 for task in parsed_spec.tasks.values() if task.depends})
     if first == spec:
-        return GangSpec(spec, None)  # the minimums of the first tasks are those of the job
+        return GangSpec(spec, None, annotations)  # the minimums of the first tasks are those of the job
     waiting = waiting_tasks(parsed_spec, members)
     there = {task.name: 0 for task in waiting}
     for member in members.values():
         if member.task in there and member.wanted and not member.deleting:
             there[member.task] += 1
     names = ",".join(name for name, pods in there.items() if not pods)
-    return GangSpec(_limited(job, parsed_spec, spec, there), names)
+    return GangSpec(_limited(job, parsed_spec, spec, there), names, annotations)
 
 
 def _limited(job: batch.Job, parsed_spec: ParsedSpec, spec: Json, there: Mapping[str, int]) -> Json:

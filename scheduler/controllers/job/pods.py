@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from scheduler.api import batch
-from scheduler.api.names import JOB_NAME, JOB_VERSION, OUT_OF_SYNC, PARTITION_ID, TASK_SPEC
+from scheduler.api.names import CARD_ALTERNATIVE, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, PARTITION_ID, TASK_SPEC
 from scheduler.api.objects import ENDED_PHASES, Pod
 from scheduler.controllers.evictions import is_being_deleted, was_evicted
 from scheduler.controllers.job.parsed_spec import ParsedSpec
@@ -33,6 +33,8 @@ class Member(msgspec.Struct, frozen=True):
     """An action that restarts part of the job has marked it for deletion."""
     wanted: bool
     """The spec has a place for it."""
+    of_another: bool = False
+    """It was created for another alternative than the job has now."""
 
     @property
     def name(self) -> str:
@@ -79,8 +81,11 @@ def version_of(pod: Pod) -> int:
     return int(text) if text.isdecimal() and len(text) < 19 else -1
 
 
-def members_of(parsed_spec: ParsedSpec, pods: Iterable[Pod], job: batch.Job) -> dict[str, Member]:
-    """The Pods that carry the annotations of a job's Pods, by name."""
+def members_of(
+    parsed_spec: ParsedSpec, pods: Iterable[Pod], job: batch.Job, alternative: str = ""
+) -> dict[str, Member]:
+    """The Pods that carry the annotations of a job's Pods, by name. ``alternative``: the one of the job; Pods of
+    another have no place."""
     members = {}
     for pod in pods:
         meta = pod.metadata
@@ -88,7 +93,8 @@ def members_of(parsed_spec: ParsedSpec, pods: Iterable[Pod], job: batch.Job) -> 
         version = version_of(pod)
         if version < 0 or JOB_NAME not in marks or TASK_SPEC not in marks:
             continue
-        slot = parsed_spec.slots.get(meta.name)
+        of_another = bool(alternative) and marks.get(CARD_ALTERNATIVE, alternative) != alternative
+        slot = None if of_another else parsed_spec.slots.get(meta.name)
         marked = is_out_of_sync(pod)
         deleting = is_being_deleted(pod)
         evicted = deleting and slot is not None and not marked and version >= job.status.version
@@ -103,6 +109,7 @@ def members_of(parsed_spec: ParsedSpec, pods: Iterable[Pod], job: batch.Job) -> 
             evicted=evicted,
             out_of_sync=marked,
             wanted=slot is not None,
+            of_another=of_another,
         )
     return members
 

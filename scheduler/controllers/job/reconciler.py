@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from scheduler.api import batch
 from scheduler.api.batch import IDLE_PHASES, Action, JobPhase
+from scheduler.api.card_alternatives import job_alternatives, with_alternative
 from scheduler.api.kinds import POD, POD_GROUP, VCJOB
 from scheduler.api.messages import scheduler_problems
 from scheduler.api.names import (
@@ -29,8 +30,10 @@ from scheduler.api.reasons import Malformed, first_fields
 from scheduler.api.times import seconds_of
 from scheduler.controllers.commands import Commands, delete
 from scheduler.controllers.effects import Delete, Effect, Json, Patch, Plan, RecordEvent, event, normal
+from scheduler.controllers.job.alternatives import choose
 from scheduler.controllers.job.decision import JobDecision, decide
 from scheduler.controllers.job.events import losses
+from scheduler.controllers.job.gang_alternatives import group_annotations
 from scheduler.controllers.job.missing import (
     PLUGIN_KEY,
     MissingObjects,
@@ -42,7 +45,7 @@ from scheduler.controllers.job.missing import (
     plugin_deletions,
     plugin_obstacle,
 )
-from scheduler.controllers.job.observation import observe, why_pending
+from scheduler.controllers.job.observation import group_in, observe, why_pending
 from scheduler.controllers.job.parsed_spec import Problem
 from scheduler.controllers.job.plugins.contract import JobPlugin, JobPluginError
 from scheduler.controllers.job.podgroup import group_spec, min_resources, why_waiting
@@ -76,9 +79,15 @@ class JobReconciler:
         self._make_plugins = make_plugins
         self._state = state
         self._schedulers = schedulers
+        self._written = job
+        self._alternatives = job_alternatives(job.spec)
+        choice = None
+        if self._alternatives is not None and self._alternatives.names:
+            pods = store.pods_of(job.metadata.namespace, job.metadata.uid).values()
+            choice = choose(self._alternatives, group_in(store, job), pods, job.status.version)
+            job = with_alternative(job, self._alternatives, choice.name)
         self._job = job
-        parsed_spec = state.spec_of(job)
-        self._seen = observe(store, job, parsed_spec, now)
+        self._seen = observe(store, job, state.spec_of(job), now, choice)
         self._plan = Plan()
         self.obstacles: list[Obstacle] = []
         """The obstacles found."""
@@ -106,6 +115,7 @@ class JobReconciler:
         the job that are ignored or prevent tasks from starting."""
         job, parsed_spec = self._job, self._seen.parsed_spec
         resources, bad = min_resources(job, parsed_spec, self._store)
+        bad += self._derive_group_annotations()
         self._warn_of_fields(*parsed_spec.malformed, *bad)
         tasks = enumerate(parsed_spec.tasks.values())
         pod_specs = ((f"spec.tasks[{i}].template.spec", task.template_spec()) for i, task in tasks)
@@ -115,6 +125,16 @@ class JobReconciler:
         problem = "; ".join(filter(None, (start.refusal, *start.warnings)))
         self._warn("start", EVENT_MALFORMED, problem and f"spec.tasks: {problem}")
         return group_spec(job, parsed_spec, resources)
+
+    def _derive_group_annotations(self) -> list[Problem]:
+        """Derives the annotations of the PodGroup about alternatives. Returns the problems of alternatives."""
+        alternatives, choice = self._alternatives, self._seen.choice
+        self._state.group_annotations = {}
+        if alternatives is None or choice is None:
+            return [] if alternatives is None else list(alternatives.problems)
+        annotations, bad = group_annotations(self._written, alternatives, choice.name, self._store)
+        self._state.group_annotations = annotations
+        return bad
 
     def _reconcile(self, commands: Commands) -> None:
         state, seen, plan = self._state, self._seen, self._plan
@@ -217,7 +237,9 @@ class JobReconciler:
             plugins = self._plugins()
         except JobPluginError as error:
             return MissingObjects(resources=dict(status.controlled_resources or {}), obstacles=[plugin_obstacle(error)])
-        running = RunningJob(self._seen, self._store, plugins, status, state.group_spec or {}, state.refreshed)
+        running = RunningJob(
+            self._seen, self._store, plugins, status, state.group_spec or {}, state.group_annotations, state.refreshed
+        )
         return find_missing(running, surplus)
 
     def _plugins(self) -> Mapping[str, JobPlugin]:

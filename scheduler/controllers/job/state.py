@@ -127,6 +127,8 @@ class ReconcileState:
     """The plugins for this version of the spec; None: they are not created yet."""
     group_spec: Json | None = None
     """The PodGroup's, for this version of the spec; None: it is not derived yet."""
+    group_annotations: Mapping[str, str] = field(default_factory=dict)
+    """The PodGroup's about alternatives, derived together with its spec."""
     refreshed: bool = False
     """The plugins' objects are up to date for this version of the spec."""
     compared: bool = False

@@ -61,8 +61,6 @@ class JobAccount:
     problems: tuple[Malformed, ...]
     independent_of_nodes: bool
     """The job requests no card and no other extended resource, so that changes of nodes do not change the account."""
-    online: bool
-    """``Job.is_online``."""
 
 
 class AccountBuilder:
@@ -109,7 +107,6 @@ class AccountBuilder:
             conflict=self._conflict(job, waiting, request.amounts),
             problems=tuple(problems),
             independent_of_nodes=not request.amounts and all(demands.of(cls).independent_of_nodes for cls in classes),
-            online=job.is_online,
         )
 
     def _waiting_needs(self, waiting: Iterable[list[Task]]) -> Needs:

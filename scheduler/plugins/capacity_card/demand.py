@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from scheduler.api.cards import SEPARATOR, Names, cards_of_pod, kind_of, vendor_of
-from scheduler.api.names import CPU, MEMORY
+from scheduler.api.names import CARD_ALTERNATIVES, CPU, MEMORY
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.capacity_card.discovery import CardInventory
@@ -183,7 +183,10 @@ class Demands:
         else:
             return ""
         listed = ", ".join(f"<{card}> is {resource}" for card, resource in types.items())
-        return f"cards of different resource types cannot stand for each other in {where}: {listed}"
+        return (
+            f"cards of different resource types cannot stand for each other in {where}: {listed}; a vcjob can list "
+            f"them in the annotation {CARD_ALTERNATIVES} of its Pod template, and its Pods get one of them"
+        )
 
     def _demand(self, cls: TaskClass) -> CardDemand:
         key, listed = cards_of_pod(cls.annotations)

@@ -111,6 +111,12 @@ class Templates:
     def __getitem__(self, task: int) -> PodTemplate:
         return self.typed[self.of_task[task]]
 
+    def add(self, template: Json) -> int:
+        """Adds a template that no task has. Returns its index. Raises DecodingError."""
+        self.typed.append(decode(template, PodTemplate))
+        self.encoded.append(_encode(template))
+        return len(self.encoded) - 1
+
 
 def decode_templates(tasks: Sequence[batch.TaskSpec]) -> Templates:
     """Returns the distinct templates. Raises DecodingError."""

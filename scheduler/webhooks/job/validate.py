@@ -8,6 +8,7 @@ from typing import Final
 
 from scheduler.api import batch
 from scheduler.api.batch import JobSpec, JobVolume
+from scheduler.api.card_alternatives import job_alternatives, with_alternative
 from scheduler.api.job_plugins import ArgumentError, SshOptions, argument_problems, parse
 from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.queue import OPEN
@@ -78,6 +79,7 @@ def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: Web
     if problem:
         return ValidationResult([problem])
     templates = decode_templates(spec.tasks)
+    alternatives = list(_alternative_checks(job, templates))
     if len(templates.encoded) > MAX_TEMPLATES:
         return ValidationResult([_TOO_MANY_TEMPLATES.format(len(templates.encoded), MAX_TEMPLATES)])
     text = ""
@@ -94,7 +96,7 @@ def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: Web
     additional = join(_additional_problems(job, templates), "; ")
     of_tasks = tasks_problems(spec.tasks, templates, name)
     parts, length = list[str | TemplateCheck](), 0
-    for part in chain([topology_problem(spec.network_topology)], of_tasks, [text, f" {additional}"]):
+    for part in chain([topology_problem(spec.network_topology)], of_tasks, alternatives, [text, f" {additional}"]):
         parts.append(part)
         length += len(part if isinstance(part, str) else part.problems)
         if length > MAX_MESSAGE_LENGTH:  # the problems of templates would not fit into the answer
@@ -102,11 +104,31 @@ def _validate_creation(raw: Json, name: str, cluster: ClusterView, settings: Web
     return ValidationResult(parts, templates.encoded)
 
 
+def _alternative_checks(job: batch.Job, templates: Templates) -> Iterator[TemplateCheck]:
+    """Checks of the Pod templates of tasks with each alternative, which are added to ``templates``. Raises
+    DecodingError."""
+    alternatives = job_alternatives(job.spec)
+    if alternatives is None:
+        return
+    for name in alternatives.names:
+        changed = with_alternative(job, alternatives, name)
+        for index in alternatives.of_task:
+            number = templates.add(changed.spec.tasks[index].template)
+            yield TemplateCheck(number, index, field=f"spec.task[{index}] with alternative {name}")
+
+
+def _alternative_problems(spec: JobSpec) -> Iterator[str]:
+    alternatives = job_alternatives(spec)
+    for field, problem in alternatives.problems if alternatives is not None else ():
+        yield f"{field}: {problem}"
+
+
 def _additional_problems(job: batch.Job, templates: Templates) -> Iterator[str]:
     """The problems that Volcano's admission does not check."""
     spec = job.spec
     yield from number_problems(spec)
     yield from request_problems(job.metadata.annotations)
+    yield from _alternative_problems(spec)
     yield from _starting_problems(spec)
     for index in range(len(spec.tasks)):
         for problem in name_problems(templates[index].metadata.annotations):
@@ -206,6 +228,7 @@ def template_problem(spec: Json, settings: WebhookSettings) -> str:
         _TOO_FEW_REPLICAS if total < job.min_available else "",
         _plugin_problems(job.plugins or {}, settings.job_plugins),
         dependency_problems(job.tasks),
+        *_alternative_problems(job),
         *_starting_problems(job),
     )
     return "; ".join(problem.strip(" ;") for problem in problems if problem)

@@ -1,5 +1,5 @@
-"""Every file of ``deploy/examples`` runs on the nodes of the default playground; the file about cards also needs
-GPUs."""
+"""Every file of ``deploy/examples`` runs on the nodes of the default playground; the files about cards also
+need GPUs."""
 
 import json
 from pathlib import Path
@@ -13,6 +13,7 @@ from tests.unit.plugins.capacity_card.cards import H200, gpu_node
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "deploy" / "examples").glob("*.yaml"))
+NEED_CARDS = {"alternatives", "cards"}
 PODLESS = {"command", "cronjob", "hypernodes"}
 """The examples that create no Pods at once."""
 
@@ -38,7 +39,7 @@ def pods(tmp_path: Path, family: str, *files: Path, cards: bool) -> dict[str, st
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_an_example_runs_on_the_default_playground(file: Path, tmp_path: Path) -> None:
-    found = pods(tmp_path, "", file, cards=file.stem == "cards")
+    found = pods(tmp_path, "", file, cards=file.stem in NEED_CARDS)
     assert set(found.values()) == (set() if file.stem in PODLESS else {"Running"}), found
 
 

@@ -155,7 +155,7 @@ class StatusThrottle:
 def _without_numbers(group: PodGroupStatusUpdate) -> tuple[object, ...]:
     """A status without the numbers in its conditions, and without their times."""
     counts = (group.running, group.succeeded, group.failed)
-    return (group.phase, group.admission, counts, _conditions(group.conditions))
+    return (group.phase, group.admission, group.alternative, counts, _conditions(group.conditions))
 
 
 def _conditions(conditions: Sequence[PodGroupCondition]) -> tuple[object, ...]:

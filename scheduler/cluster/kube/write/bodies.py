@@ -21,6 +21,7 @@ from scheduler.api.messages import card_summary
 from scheduler.api.names import (
     ADMISSION_RECORD,
     BINDING_RECORD,
+    CARD_ALTERNATIVE,
     GROUP_NAME,
     POD_SCHEDULED,
     PODGROUP_PREFIX,
@@ -117,7 +118,7 @@ def pod_unschedulable(update: PodUnschedulable, transition: float | None) -> byt
 def pod_group_status(update: PodGroupStatusUpdate, key: SigningKey | None = None) -> bytes:
     """Merge patch of a PodGroup (which has no status subresource): every field of the status, conditions as a whole.
     Counts of zero are taken out, as Volcano leaves them out. ``key``: for the record of its admission; None: none is
-    written."""
+    written. The chosen alternative is written in the same call."""
     status: dict[str, Any] = {
         "conditions": list(msgspec.to_builtins(update.conditions)),
         "running": update.running or None,
@@ -126,11 +127,14 @@ def pod_group_status(update: PodGroupStatusUpdate, key: SigningKey | None = None
     }
     if update.phase:
         status["phase"] = update.phase
-    metadata: dict[str, Any] = {**_uid(update.uid)}
+    annotations: dict[str, str | None] = {}
     if update.removes_record:
-        metadata["annotations"] = {ADMISSION_RECORD: None}
+        annotations[ADMISSION_RECORD] = None
     elif update.admission is not None and key is not None:
-        metadata["annotations"] = {ADMISSION_RECORD: update.admission.text(update.uid, key)}
+        annotations[ADMISSION_RECORD] = update.admission.text(update.uid, key)
+    if update.alternative:
+        annotations[CARD_ALTERNATIVE] = update.alternative
+    metadata = {**_uid(update.uid), **({"annotations": annotations} if annotations else {})}
     return _encode({"metadata": metadata, "status": status})
 
 

@@ -1,0 +1,243 @@
+"""The scheduler chooses one of the alternatives of a vcjob by quota and nodes, for the whole gang."""
+
+import json
+from typing import Any
+
+import pytest
+
+from scheduler.actions.alternatives import PATIENCE, Answer, Fit, best, report
+from scheduler.api.kinds import POD, VCJOB
+from scheduler.api.names import CARD_REQUEST, PREPARED_ALTERNATIVE
+from scheduler.framework.configuration import Configuration
+from tests.builders import Raw
+from tests.unit.actions.alternative_jobs import (
+    CAPACITY,
+    CARDS,
+    H200,
+    PPU,
+    Cluster,
+    alternative,
+    card_job,
+    card_node,
+    card_queue,
+    holder,
+)
+
+NODES = [card_node("gpus", H200, 8), card_node("ppus", PPU, 8)]
+
+
+# --- the decision -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("fits", "chosen"),
+    [
+        ([Fit.NOW, Fit.NOW], "0"),
+        ([Fit.WAITS, Fit.NOW], "1"),
+        ([Fit.LATER, Fit.NOW], "1"),
+        ([Fit.WAITS, Fit.LATER], "1"),
+        ([Fit.WAITS, Fit.WAITS], "0"),
+        ([Fit.REFUSED, Fit.WAITS], "1"),
+        ([Fit.REFUSED, Fit.REFUSED], "0"),
+    ],
+)
+def test_the_alternative_that_fits_best_is_chosen_and_of_equals_the_preferred_one(fits: list[Fit], chosen: str) -> None:
+    assert best([Answer(str(i), fit) for i, fit in enumerate(fits)]).name == chosen
+
+
+def test_the_report_has_a_line_for_each_alternative() -> None:
+    answers = [Answer("a", Fit.REFUSED, "no quota"), Answer("b", Fit.WAITS, "no node"), Answer("c", Fit.NOW)]
+    assert report(answers, "c") == "a: no quota\nb: no node\nc: chosen"
+    assert report(answers, "b") == "a: no quota\nb: chosen; no node\nc: "
+
+
+# --- the choice -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("configuration", [CARDS, CAPACITY], ids=["capacity-card", "capacity"])
+def test_the_preferred_alternative_is_used_while_it_fits_then_the_next(configuration: Configuration) -> None:
+    jobs = [card_job(f"j{i}") for i in range(3)]
+    cluster = Cluster(*NODES, card_queue(), *jobs, configuration=configuration).run()
+    assert (cluster.cards("j0"), cluster.nodes("j0")) == ({H200}, {"gpus"})
+    assert (cluster.cards("j1"), cluster.nodes("j1")) == ({PPU}, {"ppus"})
+    assert cluster.pods("j2") == []
+    assert cluster.phase("j2") == "Pending"
+
+
+def test_a_full_quota_of_the_preferred_card_leads_to_the_next_and_a_freed_one_back() -> None:
+    queue = card_queue(quota={H200: 8, PPU: 8})
+    cluster = Cluster(card_node("gpus", H200, 16), NODES[1], queue, card_job("a")).run()
+    cluster.apply(card_job("b")).run()
+    assert cluster.cards("b") == {PPU}
+    insufficient = f"Queue <team> has insufficient <{H200}> quota: requested <8000>, total would be <16000>"
+    assert cluster.lines("b")[H200].startswith(insufficient)
+    assert cluster.lines("b")[PPU] == "chosen"
+    cluster.delete(VCJOB, "a")
+    cluster.apply(card_job("c")).run()
+    assert cluster.cards("c") == {H200}
+
+
+def test_a_queue_without_quota_of_any_card_gets_no_pods_and_a_reason_for_each() -> None:
+    cluster = Cluster(*NODES, card_queue(quota={H200: 4, PPU: 4}), card_job("a")).run()
+    assert cluster.pods("a") == []
+    condition = cluster.condition("a")
+    assert (condition["status"], condition["reason"]) == ("False", "NoneAdmitted")
+    for card in (H200, PPU):
+        assert f"insufficient <{card}> quota: requested <8000>" in cluster.lines("a")[card]
+    unschedulable = next(c for c in cluster.group("a")["status"]["conditions"] if c["type"] == "Unschedulable")
+    assert f"alternative {H200}: Queue <team> has insufficient" in unschedulable["message"]
+    assert f"alternative {PPU}: Queue <team> has insufficient" in unschedulable["message"]
+
+
+def test_the_gang_uses_one_alternative_although_both_together_would_do() -> None:
+    cluster = Cluster(card_node("gpus", H200, 4), card_node("ppus", PPU, 4), card_queue(), card_job("a")).run()
+    assert len(cluster.cards("a")) == 1
+    assert cluster.nodes("a") == {""}
+
+
+def test_quota_is_charged_for_the_chosen_card_only() -> None:
+    cluster = Cluster(card_node("ppus", PPU, 8), card_queue(), card_job("a")).run()
+    status = cluster.simulation.cluster.get("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
+    assert status is not None
+    cards = status["status"]["cards"]
+    assert (cards[PPU]["used"], cards.get(H200, {}).get("used", "0")) == ("8", "0")
+    annotations = cluster.group("a")["metadata"]["annotations"]
+    assert json.loads(annotations[CARD_REQUEST]) == {PPU: 8}
+    assert annotations[PREPARED_ALTERNATIVE] == PPU
+    assert cluster.group("a")["spec"]["minResources"]["example.com/ppu"] == "8"
+
+
+def test_a_resource_that_no_node_has_is_a_reason() -> None:
+    cluster = Cluster(NODES[0], card_queue(), card_job("a"), holder("h", "gpus", H200, 8)).run(1)
+    assert cluster.lines("a")[PPU] == "no node has example.com/ppu"
+    cluster = Cluster(NODES[1], card_queue(), card_job("a")).run()
+    assert "0 of 2 Pods find a node" in cluster.lines("a")[H200]
+    assert (cluster.lines("a")[PPU], cluster.nodes("a")) == ("chosen", {"ppus"})
+
+
+@pytest.mark.parametrize(
+    ("template", "fields"),
+    [
+        ({"nodeSelector": {"pool": "a"}}, {}),
+        ({}, {"nodeSelector": {"pool": "a"}}),
+    ],
+)
+def test_nodes_are_tried_with_the_constraints_of_the_pods(template: Raw, fields: Raw) -> None:
+    nodes = [card_node("gpus", H200, 8), card_node("ppus", PPU, 8, pool="a")]
+    job = card_job("a", alternative(H200, **fields), alternative(PPU, **fields), template=template)
+    cluster = Cluster(*nodes, card_queue(), job).run()
+    assert cluster.nodes("a") == {"ppus"}
+    assert "0 of 2 Pods find a node" in cluster.lines("a")[H200]
+    assert "didn't match Pod's node affinity/selector" in cluster.lines("a")[H200]
+
+
+def test_the_whole_gang_must_fit() -> None:
+    job = card_job("a", replicas=3)
+    queue = card_queue(quota={H200: 12, PPU: 12})
+    cluster = Cluster(NODES[0], card_node("ppus", PPU, 16), queue, job).run()
+    assert cluster.nodes("a") == {"ppus"}
+    assert "2 of 3 Pods find a node" in cluster.lines("a")[H200]
+
+
+def test_count_and_replicas_may_differ_between_alternatives() -> None:
+    job = card_job("a", alternative(H200, 8), alternative(PPU, 2, replicas=4), replicas=2)
+    cluster = Cluster(*NODES, card_queue(quota={H200: 16, PPU: 8}), job).run()
+    assert cluster.cards("a") == {PPU}
+    assert len(cluster.pods("a")) == 4
+    assert cluster.group("a")["spec"]["minMember"] == 4
+
+
+def test_jobs_that_arrive_together_do_not_choose_the_same_nodes() -> None:
+    queue = card_queue(quota={H200: 99, PPU: 99})
+    cluster = Cluster(*NODES, queue, card_job("a"), card_job("b")).run()
+    assert (cluster.cards("a"), cluster.cards("b")) == ({H200}, {PPU})
+
+
+def test_pods_that_terminate_are_awaited_unless_another_alternative_fits() -> None:
+    terminating = holder("old", "gpus", H200, 8)
+    terminating["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    only_gpus = Cluster(NODES[0], card_queue(), card_job("a"), terminating)
+    only_gpus.run(1)
+    assert only_gpus.chosen("a") == H200
+    assert "chosen; its Pods get nodes when Pods that terminate are gone" in only_gpus.lines("a")[H200]
+    both = Cluster(*NODES, card_queue(), card_job("a"), terminating)
+    both.run(1)
+    assert both.chosen("a") == PPU
+
+
+def test_without_a_fitting_node_the_first_alternative_with_quota_gets_pods_so_that_evictions_can_help() -> None:
+    full = [holder("h", "gpus", H200, 8), holder("p", "ppus", PPU, 8)]
+    cluster = Cluster(*NODES, card_queue(quota={PPU: 8}), card_job("a"), *full).run()
+    assert (cluster.cards("a"), cluster.nodes("a")) == ({PPU}, {""})
+
+
+# --- another choice ---------------------------------------------------------------------------------------------------
+def test_pods_that_wait_are_replaced_when_another_alternative_fits_for_a_while() -> None:
+    full = [holder("h", "gpus", H200, 8), holder("p", "ppus", PPU, 8)]
+    cluster = Cluster(*NODES, card_queue(), card_job("a"), *full).run(4)
+    assert (cluster.cards("a"), cluster.phase("a")) == ({H200}, "Inqueue")
+    cluster.delete(POD, "p")
+    seen: list[set[str]] = []
+    for _ in range(int(PATIENCE) + 8):
+        cluster.run(1)
+        seen.append(cluster.cards("a"))
+    assert all(len(cards) < 2 for cards in seen)
+    assert cluster.nodes("a") == {"ppus"}
+    assert cluster.cards("a") == {PPU}
+    assert "0 of 2 Pods find a node" in cluster.lines("a")[H200]
+
+
+def test_pods_that_wait_are_kept_while_no_other_alternative_fits() -> None:
+    full = [holder("h", "gpus", H200, 8), holder("p", "ppus", PPU, 8)]
+    cluster = Cluster(*NODES, card_queue(), card_job("a"), *full).run(2)
+    uids = {pod["metadata"]["uid"] for pod in cluster.pods("a")}
+    cluster.run(int(PATIENCE) + 5)
+    assert {pod["metadata"]["uid"] for pod in cluster.pods("a")} == uids
+    cluster.delete(POD, "h")
+    cluster.run()
+    assert {pod["metadata"]["uid"] for pod in cluster.pods("a")} == uids
+    assert cluster.nodes("a") == {"gpus"}
+
+
+def test_a_job_with_a_running_pod_keeps_its_alternative() -> None:
+    policies = [{"event": "PodEvicted", "action": "RestartPod"}]
+    cluster = Cluster(*NODES, card_queue(), card_job("a", policies=policies)).run()
+    cluster.delete(POD, "a-w-0")
+    cluster.apply(holder("h", "gpus", H200, 4))
+    cluster.run(int(PATIENCE) + 5)
+    assert cluster.cards("a") == {H200}
+    assert "gpus" in cluster.nodes("a")
+
+
+def test_a_gang_that_lost_its_nodes_chooses_again() -> None:
+    cluster = Cluster(*NODES, card_queue(), card_job("a")).run()
+    assert cluster.nodes("a") == {"gpus"}
+    for pod in cluster.pods("a"):
+        cluster.delete(POD, pod["metadata"]["name"])
+    cluster.apply(holder("h", "gpus", H200, 8))
+    cluster.run(12)
+    assert cluster.nodes("a") == {"ppus"}
+
+
+def test_a_restarted_job_chooses_again() -> None:
+    policies: list[dict[str, Any]] = [{"event": "PodEvicted", "action": "RestartJob"}]
+    cluster = Cluster(*NODES, card_queue(), card_job("a", policies=policies)).run()
+    cluster.delete(POD, "a-w-0")
+    cluster.apply(holder("h", "gpus", H200, 8))
+    cluster.run(12)
+    assert cluster.nodes("a") == {"ppus"}
+
+
+# --- network topology, other jobs -------------------------------------------------------------------------------------
+def test_a_malformed_list_of_gangs_is_set_aside() -> None:
+    cluster = Cluster(*NODES, card_queue(quota={PPU: 8}), card_job("a")).run(0)
+    group = cluster.group("a")
+    group["metadata"]["annotations"]["volcano-py/card-alternatives"] = "[{"
+    cluster.simulation.cycle()
+    assert cluster.simulation.last is not None
+
+
+def test_jobs_without_alternatives_are_admitted_as_before() -> None:
+    job = card_job("a")
+    template = job["spec"]["tasks"][0]["template"]
+    template["metadata"] = {"annotations": {"volcano.sh/card.name": H200}}
+    template["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1", "nvidia.com/gpu": "4"}}
+    cluster = Cluster(*NODES, card_queue(), job).run()
+    assert cluster.nodes("a") == {"gpus"}
+    assert cluster.condition("a") == {}
