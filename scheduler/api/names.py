@@ -186,6 +186,8 @@ HUAWEI_PREFIX: Final = "huawei.com/"
 ASCEND_910: Final = "huawei.com/Ascend910"
 ASCEND_310: Final = "huawei.com/Ascend310"
 ASCEND_310P: Final = "huawei.com/Ascend310P"
+ASCEND_710: Final = "huawei.com/Ascend710"
+"""The resource of 310P chips in device plugins of before May 2022."""
 NPU: Final = "huawei.com/npu"
 ASCEND_REAL: Final = "huawei.com/AscendReal"
 PREDICATE_TIME: Final = "predicate-time"
@@ -341,9 +343,9 @@ CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
     VNPU_MODE,
 )
 """Pod annotations that plugins read when they place or evict a task."""
-CHIP_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_310, ASCEND_310P, NPU, NPU_CORE)
+CHIP_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_310, ASCEND_310P, ASCEND_710, NPU, NPU_CORE)
 """Pod annotations that list the chips that the scheduler assigned."""
-VIRTUAL_DEVICE_PREFIXES: Final = (f"{ASCEND_910}-", f"{ASCEND_310P}-")
+VIRTUAL_DEVICE_PREFIXES: Final = (f"{ASCEND_910}-", f"{ASCEND_310P}-", f"{ASCEND_710}-")
 """Prefixes of Pod annotations that name a virtual NPU that was created beforehand: ``huawei.com/Ascend910-2c``."""
 TASK_ANNOTATIONS: Final[tuple[str, ...]] = (*CHIP_ANNOTATIONS, ASCEND_REAL, *SOFT_SHARE, GPU_INDEX, VGPU_IDS)
 """Pod annotations that name the chips and cards of a Pod, or its shares of them. Those of HAMi's NPUs have the name of

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.api.names import ASCEND_310, ASCEND_310P, ASCEND_910, HUAWEI_PREFIX, NPU
+from scheduler.api.names import ASCEND_310, ASCEND_310P, ASCEND_710, ASCEND_910, HUAWEI_PREFIX, NPU
 
 DYNAMIC: Final = "dynamic"
 """The division of chips into virtual NPUs when Pods start."""
@@ -105,6 +105,7 @@ _310P3: Final = _Chip(
         Template("vir04_4c_dvpp", "4c.4cpu.dvpp", 4, 4),
     ),
 )  # fmt: skip
+_710: Final = _Chip(ASCEND_710, "huawei-Ascend710")
 _310: Final = _Chip(ASCEND_310, "huawei-Ascend310")
 _NPU: Final = _Chip(NPU, "huawei-npu")
 
@@ -146,6 +147,7 @@ FAMILIES: Final[Mapping[str, NodeFamily]] = {
         _family("npu-16", "350, 16 cards", 16, _NPU),
         _family("310-8", "two Atlas 300I", 8, _310),
         _family("310p-8", "Atlas 300I Pro, 300V", 8, _310P3),
+        _family("710-8", "Atlas 300I Pro, device plugin of before May 2022", 8, _710),
         _family("310p-duo-8", "four Atlas 300I Duo", 8, _310P3, duo=True),
     )
 }

@@ -14,6 +14,7 @@ from scheduler.api.cards import parse_quota
 from scheduler.api.names import (
     ASCEND_310,
     ASCEND_310P,
+    ASCEND_710,
     ASCEND_910,
     CARD_QUOTA,
     GPU_MEMORY,
@@ -30,7 +31,7 @@ from scheduler.webhooks.contract import ClusterView, WebhookSettings
 
 COMMON: Final = frozenset(
     {
-        NVIDIA_GPU, "nvidia.com/gpu.shared", ASCEND_910, ASCEND_310, ASCEND_310P, NPU, NPU_CORE, VGPU_NUMBER,
+        NVIDIA_GPU, "nvidia.com/gpu.shared", ASCEND_910, ASCEND_310, ASCEND_310P, ASCEND_710, NPU, NPU_CORE, VGPU_NUMBER,
         VGPU_MEMORY, VGPU_CORES, VGPU_MEMORY_PERCENTAGE, GPU_MEMORY, GPU_NUMBER,
     }
 )  # fmt: skip

@@ -23,6 +23,7 @@ from scheduler.api.acjob import (
 from scheduler.api.names import (
     ASCEND_310,
     ASCEND_310P,
+    ASCEND_710,
     ASCEND_910,
     MINDIE_APP,
     MINDIE_JOB,
@@ -41,7 +42,7 @@ Json = dict[str, Any]
 CLUSTERD: Final = "clusterd-grpc-svc"
 CLUSTERD_NAMESPACE: Final = "mindx-dl"
 CLUSTERD_DOMAIN: Final = f"{CLUSTERD}.{CLUSTERD_NAMESPACE}.svc.cluster.local"
-_WHOLE_CHIPS: Final = frozenset({ASCEND_910, ASCEND_310, ASCEND_310P, NPU})
+_WHOLE_CHIPS: Final = frozenset({ASCEND_910, ASCEND_310, ASCEND_310P, ASCEND_710, NPU})
 
 
 class Addresses(NamedTuple):

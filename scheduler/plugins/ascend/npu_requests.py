@@ -76,7 +76,7 @@ def units(cls: TaskClass, position: int | None) -> int:
 
 NPUS: Final = re.compile(r"huawei\.com/(?:Ascend|npu).*")
 """Resources of NPUs; other resources of the vendor (network cards) are no concern of the plugin."""
-_VIRTUAL: Final = re.compile(r"huawei\.com/Ascend(?:910-(?:2|3|4|5|6|8|10|12|16)c|310P-(?:1|2|4)c)(?:\..*)?")
+_VIRTUAL: Final = re.compile(r"huawei\.com/Ascend(?:910-(?:2|3|4|5|6|8|10|12|16)c|(?:310P|710)-(?:1|2|4)c)(?:\..*)?")
 """Resources of virtual devices that were created statically."""
 _ENDING: Final = frozenset({TaskStatus.RELEASING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 _SUMMED: Final = _ENDING | ALLOCATED_STATUSES | {TaskStatus.PENDING, TaskStatus.PIPELINED}

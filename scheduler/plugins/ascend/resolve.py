@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
-from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910, NPU, SCHEDULE_POLICY, SP_BLOCK
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_710, ASCEND_910, NPU, SCHEDULE_POLICY, SP_BLOCK
 from scheduler.api.reasons import Refusal
 from scheduler.plugins.ascend.families import FAMILIES
 from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, ChipFamily
 
 REASON_POLICY: Final = "NotSupportPolicy"
-CHIP_RESOURCES: Final = (ASCEND_910, ASCEND_310, ASCEND_310P, NPU)
+CHIP_RESOURCES: Final = (ASCEND_910, ASCEND_310, ASCEND_310P, ASCEND_710, NPU)
 """The extended resources that count whole chips."""
 JOB_LABELS: Final = (STRATEGY, DUO, DISTRIBUTED)
 """Labels that are traits of a job."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler.api.kinds import CONFIG_MAP, NODE, POD
-from scheduler.api.names import ASCEND_310P, ASCEND_910, ASCEND_REAL, HCCL_RANK_INDEX, NPU_CORE
+from scheduler.api.names import ASCEND_310P, ASCEND_710, ASCEND_910, ASCEND_REAL, HCCL_RANK_INDEX, NPU_CORE
 from scheduler.cluster.memory import Simulation
 from scheduler.framework.configuration_file import parse_configuration
 from scheduler.playground.families import FAMILIES
@@ -87,6 +87,15 @@ def test_a_chip_takes_further_virtual_npus_once_the_device_plugin_has_created_th
     assert sum(name.startswith("Ascend310P-2c.1cpu-") for name in mounted.values()) == 2
     chosen = annotation(simulation, NPU_CORE)
     assert {name: f"-{chosen[name][0]}_" in mounted[name] for name in mounted} == dict.fromkeys(mounted, True)
+
+
+def test_pods_get_the_chips_that_a_device_plugin_of_2022_calls_ascend710() -> None:
+    simulation = simulated("710-8", 1, job("infer", 2, ASCEND_710, 3))
+    simulation.run()
+    assert [pod["status"]["phase"] for pod in pods(simulation).values()] == ["Running"] * 2
+    chosen = annotation(simulation, ASCEND_710)
+    assert sorted(chosen.values()) == ["Ascend710-0,Ascend710-1,Ascend710-2", "Ascend710-3,Ascend710-4,Ascend710-5"]
+    assert annotation(simulation, ASCEND_REAL) == chosen
 
 
 def test_pods_on_a_node_whose_kubelet_has_stopped_do_not_start() -> None:

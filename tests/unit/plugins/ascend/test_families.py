@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_910, NPU, SCHEDULE_POLICY
+from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_710, ASCEND_910, NPU, SCHEDULE_POLICY
 from scheduler.api.reasons import Refusal
 from scheduler.plugins.ascend.families import FAMILIES
 from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, UNFIT, ChipFamily, ChipPlacements, ChipRequest
@@ -261,6 +261,8 @@ def test_inference_cards_are_drained_from_the_fullest_on(free: int, chips: int) 
         (ASCEND_310P, "", {DUO: "true"}, "chip_310p_duo"),
         (ASCEND_310P, "", {DUO: "true", DISTRIBUTED: "true"}, "chip_310p_duo_distributed"),
         (ASCEND_310P, "", {DUO: "true", STRATEGY: "other"}, "base_310p"),
+        (ASCEND_710, "", {}, "base_310p"),
+        (ASCEND_710, "", {DUO: "true"}, "base_310p"),
         (NPU, "unknown", {ACCELERATOR_TYPE: "half"}, "half_910_x4"),
     ],
 )

@@ -50,6 +50,8 @@ def test_a_node_can_have_whole_cards_and_mig_slices() -> None:
 def test_cards_of_other_vendors_follow_the_same_rule() -> None:
     npu = {"huawei.com/npu.product": "Ascend-910B", "huawei.com/npu.memory": "65536"}
     assert read_cards("n", npu, ["cpu", "huawei.com/Ascend910"]).by_resource == {"huawei.com/Ascend910": "Ascend-910B"}
+    old = npu | {"huawei.com/npu.product": "Ascend-310P3"}
+    assert read_cards("n", old, ["huawei.com/Ascend710"]).by_resource == {"huawei.com/Ascend710": "Ascend-310P3"}
 
 
 def test_if_a_resource_has_the_name_of_the_labels_only_it_counts_cards() -> None:

@@ -52,6 +52,14 @@ def test_each_pod_gets_the_first_free_device_of_the_list() -> None:
     assert world.decisions.binds[0].annotations[DISTRIBUTED_JOB] == "true"
 
 
+def test_a_virtual_npu_of_a_710_chip_is_assigned_by_name() -> None:
+    two = "huawei.com/Ascend710-2c"
+    there = node("n", f"64c+512Gi+{two}=2")
+    there["metadata"]["annotations"] = {two: "Ascend710-2c-100-0,Ascend710-2c-101-1"}
+    world = World(there, group("j", minimum=1), pod("j-0", f"1c+1Gi+{two}=1", "j")).run(CONFIGURATION)
+    assert [bind.annotations[two] for bind in world.decisions.binds] == ["Ascend710-2c-100-0"]
+
+
 def test_a_node_that_lists_no_names_is_chosen_by_amounts() -> None:
     world = World(static_node("n", None), static_job("j", 2)).run(CONFIGURATION)
     assert devices_of(world) == {"j-0": None, "j-1": None}
