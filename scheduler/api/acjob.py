@@ -7,7 +7,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from scheduler.api.names import BACKUP_SOURCE_POD, HUAWEI_PREFIX, NPU_CORE, POD_TYPE, SCALE_OUT
+from scheduler.api.names import (
+    BACKUP_SOURCE_POD,
+    HUAWEI_PREFIX,
+    MINDIE_JOB,
+    NPU_CORE,
+    POD_TYPE,
+    SCALE_OUT,
+    SCALING_GROUP,
+    SCALING_RULE,
+)
 from scheduler.api.objects import KubeObject, Pod, PodSpec, ResourceList, Wire
 from scheduler.api.quantity import QuantityError, parse_amount
 
@@ -103,6 +112,8 @@ MINDSPORE, PYTORCH, TENSORFLOW = "mindspore", "pytorch", "tensorflow"
 LEADERS: Final[Mapping[str, str]] = {MINDSPORE: "Scheduler", PYTORCH: "Master", TENSORFLOW: "Chief"}
 """Framework -> the role whose only Pod the others connect to."""
 MAX_REPLICAS: Final = 20_000
+ALL_WORKERS: Final = "AllWorkers"
+"""The success policy of a job that has succeeded when all Pods have that train."""
 _LONGEST_LABEL: Final = 63
 _SERVICE: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -149,6 +160,11 @@ class JobRoles(NamedTuple):
     def total(self) -> int:
         return sum(role.replicas for role in self.roles)
 
+    def trains(self, role: Role) -> bool:
+        """Whether the Pods of a role take part in the training, and end with it. MindSpore's Scheduler without chips
+        does not; the leaders of other frameworks are a worker as well."""
+        return role.type == WORKER or self.framework != MINDSPORE or bool(role.chips)
+
     @property
     def chip_pods(self) -> int:
         """Number of Pods with chips."""
@@ -176,9 +192,10 @@ class InvalidJobError(ValueError):
 def roles_of(job: AscendJob) -> JobRoles:
     """Returns the roles of a job. Raises InvalidJobError, with the messages of the Ascend operator where it has
     them."""
+    _check_scaling_rule(job)
     if not job.spec.replica_specs:
         raise InvalidJobError("InvalidSpecs", "replicaSpecs is empty: a job needs at least one role")
-    if job.spec.success_policy not in ("", "AllWorkers"):
+    if job.spec.success_policy not in ("", ALL_WORKERS):
         text = (
             f'job success policy is invalid, it must be one of <"", AllWorkers>, not {job.spec.success_policy[:64]!r}'
         )
@@ -200,6 +217,17 @@ def roles_of(job: AscendJob) -> JobRoles:
         _check_without_leader(result)
     _check_name(job.metadata.name, result.leader)
     return result
+
+
+def _check_scaling_rule(job: AscendJob) -> None:
+    """A job that names a scaling rule has to say to which service and which group of it it belongs."""
+    labels = job.metadata.labels or {}
+    if SCALING_RULE not in labels:
+        return
+    for label, what, value in ((SCALING_GROUP, "group name", "group"), (MINDIE_JOB, "jobID", "jobID")):
+        if label not in labels:
+            text = f"job {job.metadata.name[:64]} has no {what}, please set label of {label}=<the {value} of job>"
+            raise InvalidJobError("InvalidScalingConfig", text)
 
 
 def _check_name(name: str, leader: Role | None) -> None:

@@ -82,6 +82,14 @@ class Delete(msgspec.Struct, frozen=True):
     """Seconds that a Pod has to stop; None: its own."""
 
 
+class Read(msgspec.Struct, frozen=True):
+    """Reads an object that is not watched into the store. An object that does not exist is removed from it."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
 class RecordEvent(msgspec.Struct, frozen=True):
     """Records an Event. Plans do not wait for it, and it never fails a plan."""
 
@@ -104,7 +112,7 @@ class RemoveFile(msgspec.Struct, frozen=True):
     name: str
 
 
-ObjectEffect = Create | BuildAndCreate | Patch | Delete
+ObjectEffect = Create | BuildAndCreate | Patch | Delete | Read
 FileEffect = WriteFile | RemoveFile
 Effect = ObjectEffect | FileEffect | RecordEvent
 

@@ -31,8 +31,8 @@ from scheduler.webhooks.contract import ClusterView, WebhookSettings
 
 COMMON: Final = frozenset(
     {
-        NVIDIA_GPU, "nvidia.com/gpu.shared", ASCEND_910, ASCEND_310, ASCEND_310P, ASCEND_710, NPU, NPU_CORE, VGPU_NUMBER,
-        VGPU_MEMORY, VGPU_CORES, VGPU_MEMORY_PERCENTAGE, GPU_MEMORY, GPU_NUMBER,
+        NVIDIA_GPU, "nvidia.com/gpu.shared", ASCEND_910, ASCEND_310, ASCEND_310P, ASCEND_710, NPU, NPU_CORE,
+        VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES, VGPU_MEMORY_PERCENTAGE, GPU_MEMORY, GPU_NUMBER,
     }
 )  # fmt: skip
 """Extended resources that are known without a look at nodes."""

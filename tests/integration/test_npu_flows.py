@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from controlplane.run import ControlPlane
 from scheduler.api.names import (
     ASCEND_310P,
+    ASCEND_710,
     ASCEND_910,
     ASCEND_910_CONFIGURATION,
     ASCEND_REAL,
@@ -69,7 +70,7 @@ class Way:
     @property
     def chips(self) -> str:
         """The resource of the chips themselves."""
-        return ASCEND_310P if self.family.startswith("310p") else ASCEND_910
+        return {"310p-8": ASCEND_310P, "710-8": ASCEND_710}.get(self.family, ASCEND_910)
 
 
 WHOLE = Way("910b-8", ASCEND_910, 4, {"ring-controller.atlas": "ascend-910b"})
@@ -166,6 +167,14 @@ class Flow(Namespace):
         }
         self.api.create(f"{ACJOBS}/namespaces/{self.name}/ascendjobs", body)
 
+    def change(self, acjob: str, **spec: Any) -> None:
+        self.api.patch(f"{ACJOBS}/namespaces/{self.name}/ascendjobs/{acjob}", {"spec": spec})
+
+    def scale(self, acjob: str, workers: int) -> None:
+        """Changes the number of workers, and the smallest number of Pods with it."""
+        policy = {"schedulingPolicy": {"minAvailable": 1 + workers}}
+        self.change(acjob, replicaSpecs={"Worker": {"replicas": workers}}, runPolicy=policy)
+
     def status(self, acjob: str) -> Raw:
         """The status of an AscendJob."""
         return self.api.get(f"{ACJOBS}/namespaces/{self.name}/ascendjobs/{acjob}").get("status") or {}
@@ -175,8 +184,7 @@ class Flow(Namespace):
         return [c["type"] for c in self.status(acjob).get("conditions", ()) if c["status"] == "True"]
 
     def suspend(self, acjob: str, value: bool) -> None:
-        body = {"spec": {"runPolicy": {"suspend": value}}}
-        self.api.patch(f"{ACJOBS}/namespaces/{self.name}/ascendjobs/{acjob}", body)
+        self.change(acjob, runPolicy={"suspend": value})
 
     def deployment(self, name: str, replicas: int, **more: str) -> None:
         labels = {"app": name, "deploy-name": name, **more}
@@ -396,6 +404,69 @@ def test_an_acjob_gets_its_objects_and_its_pods_run_with_their_devices(
         service = flow.api.get(f"{flow.path}/services/train-master-0")
         variables = {v["name"]: v.get("value") for v in pods["train-worker-0"]["spec"]["containers"][0]["env"]}
         assert (variables["MASTER_ADDR"], variables["RANK"]) == (service["spec"]["clusterIP"], "1")
+
+
+def test_a_running_acjob_is_scaled_and_its_pod_group_and_rank_table_follow(plane: ControlPlane, tmp_path: Path) -> None:
+    flow = Flow(plane, Way("910b-8", ASCEND_910, 2, WHOLE.labels))
+    with flow.running(tmp_path):
+        flow.rank_table("train")
+        flow.acjob("train")
+        flow.wait(lambda: flow.all_run(2))
+        flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=False))
+        before = {pod["metadata"]["uid"] for pod in flow.pods()}
+        for workers in (3, 1):
+            flow.scale("train", workers)
+            flow.wait(lambda: flow.all_run(1 + workers))  # noqa: B023
+            flow.wait(lambda: flow.table("train") == flow.table_of_pods(by_host=False))
+            assert flow.table("train")["server_count"] == str(1 + workers)
+            (group,) = flow.groups()
+            assert group["spec"]["minMember"] == 1 + workers
+            assert group["spec"]["minTaskMember"] == {"master": 1, "worker": workers}
+            assert group["spec"]["minResources"][ASCEND_910] == str(2 * (1 + workers))
+        assert {pod["metadata"]["uid"] for pod in flow.pods()} == before
+        flow.wait(lambda: flow.states("train") == ["Created", "Running"])
+
+
+def test_the_jobs_of_a_service_start_in_the_order_of_its_scaling_rule(plane: ControlPlane, tmp_path: Path) -> None:
+    flow = Flow(plane, Way("910b-8", ASCEND_910, 1, WHOLE.labels))
+
+    def instance(name: str, group: str) -> None:
+        names = {"mind-cluster/scaling-rule": "rule", "mind-cluster/group-name": group, "jobID": "service"}
+        flow.acjob(name, **names, app="mindie-ms-server")
+
+    def running_jobs() -> set[str]:
+        pods = flow.pods() if all(pod["status"].get("phase") == "Running" for pod in flow.pods()) else []
+        return {pod["metadata"]["labels"]["job-name"] for pod in pods}
+
+    states = [{"group0": 2, "group1": 1}, {"group0": 1, "group1": 1}]
+    groups = [
+        [{"group_name": k, "group_num": str(n), "server_num_per_group": "2"} for k, n in s.items()] for s in states
+    ]
+    rule = {"version": "1.0", "elastic_scaling_list": [{"group_list": each} for each in groups]}
+    with flow.running(tmp_path):
+        instance("p0", "group0")
+        flow.wait(lambda: "does not exist" in str(flow.status("p0").get("conditions")))
+        data = {"elastic_scaling.json": json.dumps(rule)}
+        flow.api.create(f"{flow.path}/configmaps", {"metadata": {"name": "rule"}, "data": data})
+        flow.wait(lambda: running_jobs() == {"p0"})
+        flow.wait(lambda: flow.phase() == "Running")
+        instance("p1", "group0")
+        reason = "state 2 of 2 of the scaling rule is not reached: 1 of 1 jobs of group group0 run"
+        flow.wait(lambda: reason in str(flow.status("p1").get("conditions")))
+        assert running_jobs() == {"p0"}
+        instance("d0", "group1")
+        flow.wait(lambda: running_jobs() == {"p0", "d0", "p1"})
+
+
+def test_pods_get_the_chips_that_an_old_device_plugin_reports_as_ascend710(plane: ControlPlane, tmp_path: Path) -> None:
+    flow = Flow(plane, Way("710-8", ASCEND_710, 3, {}))
+    with flow.running(tmp_path):
+        flow.vcjob("infer", 2)
+        flow.wait(lambda: flow.all_run(2))
+        assert sorted(annotations(pod)[ASCEND_REAL] for pod in flow.pods()) == [
+            "Ascend710-0,Ascend710-1,Ascend710-2",
+            "Ascend710-3,Ascend710-4,Ascend710-5",
+        ]
 
 
 def test_an_acjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: ControlPlane, tmp_path: Path) -> None:

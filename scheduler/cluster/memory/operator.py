@@ -13,6 +13,7 @@ from scheduler.controllers.effects import (
     Delete,
     Effect,
     Patch,
+    Read,
     RecordEvent,
     RemoveFile,
     WriteFile,
@@ -52,7 +53,7 @@ class MemoryOperator:
             for stage in plan.stages:
                 failures = [self._carry_out(effect) for effect in stage]
                 written |= any(
-                    failure is None and not isinstance(effect, RecordEvent)
+                    failure is None and not isinstance(effect, RecordEvent | Read)
                     for effect, failure in zip(stage, failures, strict=True)
                 )
                 failure = next(filter(None, failures), None)
@@ -83,6 +84,8 @@ class MemoryOperator:
                     server.delete(effect.kind, effect.namespace, effect.name, force=effect.grace_period == 0)
                 case RecordEvent():
                     self._cluster.record(effect.event)
+                case Read():
+                    """The store has all objects."""
                 case WriteFile() | RemoveFile():
                     """Pods in memory read no files."""
         except ManifestError as error:

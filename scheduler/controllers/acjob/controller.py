@@ -12,10 +12,12 @@ from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVIC
 from scheduler.api.messages import scheduler_problems
 from scheduler.api.names import EVENT_MALFORMED, RESCHEDULING_STATE, SYSTEM_NAMESPACE
 from scheduler.api.objects import ConfigMap, KubeObject, OwnerReference, Pod, controller_of
+from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ
 from scheduler.controllers.acjob.manifests import VERSION
 from scheduler.controllers.acjob.reconciler import AscendJobReconciler, AscendJobState
 from scheduler.controllers.acjob.restarts import RetryRecord, has_failed, number_in, retry_times
+from scheduler.controllers.acjob.scaling_rule import is_running, service_of
 from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import Effect, Plan, warning
 from scheduler.controllers.store import Key, Store, key_of
@@ -42,12 +44,25 @@ class AscendJobController(Controller):
 
     @observes(CONFIG_MAP)
     def _observe_record(self, old: ConfigMap | None, new: ConfigMap | None, now: float) -> list[Key]:
-        if key_of(latest(old, new)) != (SYSTEM_NAMESPACE, RESCHEDULING_STATE):
-            return []
-        return [key_of(job) for job in self._store.all(ACJOB) if retry_times(job)]
+        key = key_of(latest(old, new))
+        if key == (SYSTEM_NAMESPACE, RESCHEDULING_STATE):
+            return [key_of(job) for job in self._store.all(ACJOB) if retry_times(job)]
+        services = ((job, service_of(job)) for job in self._store.all(ACJOB))
+        return [key_of(job) for job, each in services if each is not None and (each.namespace, each.rule) == key]
 
-    @observes(POD_GROUP, SERVICE)
-    def _observe_owned(self, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
+    @observes(POD_GROUP)
+    def _observe_group(self, old: PodGroup | None, new: PodGroup | None, now: float) -> list[Key]:
+        """Its job, and the jobs of its service that a scaling rule may let create Pods now."""
+        group = latest(old, new)
+        service, owner = service_of(group), _job_of(group)
+        keys = [] if owner is None else [(group.metadata.namespace, owner.name)]
+        before, after = (each is not None and is_running(each) for each in (old, new))
+        if service is not None and before != after:
+            keys += [key_of(job) for job in self._store.all(ACJOB) if service_of(job) == service]
+        return keys
+
+    @observes(SERVICE)
+    def _observe_service(self, old: KubeObject | None, new: KubeObject | None, now: float) -> list[Key]:
         obj = latest(old, new)
         owner = _job_of(obj)
         return [] if owner is None else [(obj.metadata.namespace, owner.name)]

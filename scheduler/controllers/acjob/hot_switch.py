@@ -38,7 +38,7 @@ def places(job: AscendJob, roles: JobRoles, pods: Mapping[str, Pod]) -> Mapping[
         return pods
     found = {name: pod for name, pod in pods.items() if name in names}
     for name in sorted(pods.keys() - names):
-        place = _place(job, pods[name])
+        place = place_of(job, pods[name])
         if place in names and _source_of(pods[name]) not in pods:
             found.setdefault(place, pods[name])
     return found
@@ -151,7 +151,7 @@ def _backup_name(pod: Pod, place: str) -> str:
     return name if name != pod.metadata.name else f"{place}-hot-{(number + 1) % 10_000:04}"
 
 
-def _place(job: AscendJob, pod: Pod) -> str:
+def place_of(job: AscendJob, pod: Pod) -> str:
     """The name of the place that the labels of a Pod name."""
     labels = pod.metadata.labels or {}
     return f"{job.metadata.name}-{labels.get('replica-type', '')}-{labels.get('replica-index', '')}"

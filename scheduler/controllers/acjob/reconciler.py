@@ -15,6 +15,7 @@ from scheduler.api.acjob import (
     LEADERS,
     RESTARTING,
     RUNNING,
+    SUCCEEDED,
     SUSPENDED,
     AscendJob,
     AscendJobSpec,
@@ -24,7 +25,7 @@ from scheduler.api.acjob import (
     roles_of,
 )
 from scheduler.api.job import PENDING_PHASES
-from scheduler.api.kinds import ACJOB, POD, POD_GROUP, QUEUE, SERVICE
+from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVICE
 from scheduler.api.objects import ENDED_PHASES, Pod, is_controlled_by
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
@@ -45,6 +46,8 @@ from scheduler.controllers.acjob.restarts import (
     retry_times,
     uncounted_restarts_of,
 )
+from scheduler.controllers.acjob.scaling import INVALID_SCALING, group_changes, scaling_problem, surplus_deletions
+from scheduler.controllers.acjob.scaling_rule import ScalingRuleError, service_of, waiting_reason
 from scheduler.controllers.acjob.status import (
     ConditionChange,
     Json,
@@ -54,7 +57,7 @@ from scheduler.controllers.acjob.status import (
     retryable,
     status_patch,
 )
-from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, normal, warning
+from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Read, normal, warning
 from scheduler.controllers.store import Store, key_of
 
 MAX_INTERVAL: Final = 30 * 86400.0
@@ -67,6 +70,8 @@ _QUEUE_PATIENCE: Final = 5
 """Seconds for which a new job waits for its queue, which may have been created with it."""
 _NO_ADDRESS: Final = "None"
 """Cluster IP of a headless Service."""
+_RULE_PAUSE: Final = 10.0
+"""Seconds after which a job that waits because of its scaling rule reads the rule again."""
 
 
 @dataclass(slots=True)
@@ -81,6 +86,10 @@ class AscendJobState:
     """The job lost a Pod which had failed before, and has not been restarted since."""
     due: float = 0.0
     """When the next plan may be made for a job that has all its Pods."""
+    rule_due: float = 0.0
+    """When its scaling rule is to be read again, if Pods are missing."""
+    warned: str = ""
+    """The last Warning about its scaling."""
 
     def forget_losses(self) -> None:
         self.lost, self.failed = None, False
@@ -135,7 +144,7 @@ class AscendJobReconciler:
             return self._fail("DeadlineExceeded", message)
         plan = self._advance(roles, group)
         if deadline is not None:
-            plan.after = min(deadline, MAX_INTERVAL)
+            plan.after = min(deadline, MAX_INTERVAL, *(() if plan.after is None else (plan.after,)))
         return plan
 
     def _check_queue(self) -> None:
@@ -159,6 +168,8 @@ class AscendJobReconciler:
                 return plan  # a resumed job waits for the Pods of before, whose end is no restart
             state.forget_losses()  # of Pods of before it was suspended
             plan.then(Create(POD_GROUP, manifest, job.metadata.uid))
+        else:
+            self._scale(roles, group, manifest, plan)
         if group is None or group.status.phase in PENDING_PHASES:
             if existing:
                 return self._report(roles, existing, plan)
@@ -173,6 +184,8 @@ class AscendJobReconciler:
             if not address or address == _NO_ADDRESS:
                 return plan  # the Service is observed when it has an address
         missing = [(name, role, index) for name, role, index in members(job, roles) if name not in existing]
+        if missing and self._waits_for_rule(roles, existing, plan):
+            return plan
         version = restarts_of(group)
         if missing and (is_torn(group, len(existing)) if state.lost is None else state.lost >= version):
             version += 1
@@ -190,6 +203,45 @@ class AscendJobReconciler:
             state.forget_losses()  # of Pods that the job no longer asks for, or that have been replaced
             plan = self._report(roles, existing, plan.then(*completion(group, existing, roles.total)))
         return plan.then(*next_steps(job, roles, existing, self._pods, manifest_of))
+
+    def _scale(self, roles: JobRoles, group: PodGroup, manifest: Json, plan: Plan) -> None:
+        """Changes the PodGroup after the number of workers, then deletes the Pods that the job has no more."""
+        problem = scaling_problem(self._job, roles, group)
+        if not problem:
+            plan.then(*group_changes(self._job, roles, group, manifest, len(self._pods)))
+            plan.then(*surplus_deletions(self._job, roles, self._pods))
+        self._warn(problem, plan)
+
+    def _warn(self, problem: str, plan: Plan) -> None:
+        """Records a Warning about the scaling of the job, once."""
+        if problem and problem != self._state.warned:
+            self._state.warned = problem
+            plan.then(warning(ACJOB, self._job, INVALID_SCALING, problem))
+
+    def _waits_for_rule(self, roles: JobRoles, existing: Mapping[str, Pod], plan: Plan) -> bool:
+        """Whether the job creates no Pods now because of its scaling rule. If so, the plan says why, and when the rule
+        is read again."""
+        job, state, service = self._job, self._state, service_of(self._job)
+        if service is None:
+            return False
+        if self._now >= state.rule_due:
+            state.rule_due = self._now + _RULE_PAUSE
+            plan.then(Read(CONFIG_MAP, service.namespace, service.rule)).after = 0.0
+            return True
+        config_map = self._store.get(CONFIG_MAP, service.namespace, service.rule)
+        try:
+            reason = waiting_reason(job, service, config_map, self._store.all(POD_GROUP))
+        except ScalingRuleError as error:
+            reason = str(error)
+            self._warn(f"Job {self._where} creates no Pods: {reason}", plan)
+        if not reason:
+            return False
+        text = f"job {self._where} can't create pod, try later: {reason}"
+        type = RESTARTING if job.has(RUNNING) or job.has(RESTARTING) else CREATED
+        change = ConditionChange(type, "PodCreateFailed", text)
+        plan.then(*self._status([change], replica_statuses(job, roles, existing)))
+        plan.after = state.rule_due - self._now
+        return True
 
     def _clusterd(self) -> str:
         found = self._store.get(SERVICE, CLUSTERD_NAMESPACE, CLUSTERD)
@@ -288,7 +340,9 @@ class AscendJobReconciler:
         """Deletes Pods of a finished job by its clean-up policy and those that wait, the PodGroup, and in the end the
         job itself."""
         job, policy = self._job, self._job.spec.run_policy
-        pods = self._pod_deletions(lambda pod: _is_cleaned(pod, policy.clean_pod_policy))
+        # A leader that runs although all workers have succeeded has nothing to do.
+        cleaned = policy.clean_pod_policy or ("Running" if job.has(SUCCEEDED) else "")
+        pods = self._pod_deletions(lambda pod: _is_cleaned(pod, cleaned))
         plan = Plan().then(*self._group_deletion(), *pods, *self._unused_service(pods))
         left = self._seconds_left(policy.ttl_seconds_after_finished, job.status.completion_time)
         if left is not None and left <= 0:

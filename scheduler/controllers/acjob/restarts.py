@@ -93,8 +93,8 @@ def is_rescheduled(job: AscendJob, roles: JobRoles) -> bool:
 
 
 def number_in(text: str) -> int:
-    """A number of up to seven digits; 0 for any other text."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 8 else 0
+    """A number of up to nine digits; 0 for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
 def backoff_limit(job: AscendJob) -> int:
@@ -104,7 +104,7 @@ def backoff_limit(job: AscendJob) -> int:
 
 
 T = TypeVar("T")
-_Number = Annotated[int, msgspec.Meta(ge=0, lt=10**6)]
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=10**9)]
 
 
 class _Retries(msgspec.Struct):

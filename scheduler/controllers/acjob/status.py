@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.api.acjob import (
+    ALL_WORKERS,
     CONTAINER,
     CREATED,
     FAILED,
@@ -85,12 +86,20 @@ def change_by_pods(
         return ConditionChange(
             FAILED, "JobFailed", f"Job {where} has failed because {failed} of {roles.total} Pods failed."
         )
+    if job.spec.success_policy == ALL_WORKERS and _has_trained(roles, counts):
+        return ConditionChange(SUCCEEDED, "JobSucceeded", f"Job {where} successfully completed: all its workers have.")
     if _sum(counts.values(), "active"):
         return ConditionChange(RUNNING, "JobRunning", f"Job {where} is running.")
     succeeded = _sum(counts.values(), "succeeded")
     if succeeded and succeeded >= min_available(job, roles):  # the others of an elastic job never got a node
         return ConditionChange(SUCCEEDED, "JobSucceeded", f"Job {where} successfully completed.")
     return None
+
+
+def _has_trained(roles: JobRoles, counts: Mapping[str, Mapping[str, int]]) -> bool:
+    """Whether all Pods that train have succeeded."""
+    training = [role for role in roles.roles if role.replicas and roles.trains(role)]
+    return bool(training) and all(counts[role.type].get("succeeded", 0) == role.replicas for role in training)
 
 
 def _sum(counts: Iterable[Mapping[str, int]], word: str) -> int:

@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
-from scheduler.api.names import ACCELERATOR_TYPE, ASCEND_310, ASCEND_310P, ASCEND_710, ASCEND_910, NPU, SCHEDULE_POLICY, SP_BLOCK
+from scheduler.api.names import (
+    ACCELERATOR_TYPE,
+    ASCEND_310,
+    ASCEND_310P,
+    ASCEND_710,
+    ASCEND_910,
+    NPU,
+    SCHEDULE_POLICY,
+    SP_BLOCK,
+)
 from scheduler.api.reasons import Refusal
 from scheduler.plugins.ascend.families import FAMILIES
 from scheduler.plugins.ascend.family import DISTRIBUTED, DUO, STRATEGY, ChipFamily

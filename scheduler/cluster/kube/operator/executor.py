@@ -28,6 +28,7 @@ from scheduler.controllers.effects import (
     Delete,
     FileEffect,
     Patch,
+    Read,
     RecordEvent,
     RemoveFile,
     WriteFile,
@@ -128,8 +129,8 @@ class Executor:
             raise
         return True
 
-    async def carry_out(self, effect: Create | Patch | Delete | FileEffect) -> None:
-        """Carries out one write. Raises RequestError, FilesError, and Fenced when this process no longer
+    async def carry_out(self, effect: Create | Patch | Delete | Read | FileEffect) -> None:
+        """Carries out one effect. Raises RequestError, FilesError, and Fenced when this process no longer
         leads."""
         match effect:
             case Create():
@@ -138,6 +139,8 @@ class Executor:
                 await self._patch(effect)
             case Delete():
                 await self._delete(effect)
+            case Read():
+                await self._read_object(effect)
             case WriteFile() | RemoveFile():
                 if self._files is not None:
                     self._fence.check()
@@ -219,6 +222,17 @@ class Executor:
             self._results.removed(effect.kind, effect.namespace, effect.name, uid)
         else:
             self._read(effect.kind, answer, self._results.terminating)
+
+    async def _read_object(self, effect: Read) -> None:
+        path = object_path(effect.kind, effect.namespace, effect.name)
+        try:
+            body = await self._client.request("GET", path, priority=CallPriority.WRITE, fence=self._fence)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self._results.removed(effect.kind, effect.namespace, effect.name)
+        else:
+            self._read(effect.kind, body, self._results.written)
 
     async def _uid_if_owned(self, path: str, owner: str) -> str:
         """The uid of an object, or "" if it has no controller or another one."""

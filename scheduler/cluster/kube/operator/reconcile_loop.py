@@ -27,6 +27,7 @@ from scheduler.controllers.effects import (
     ObjectEffect,
     Patch,
     Plan,
+    Read,
     RecordEvent,
     RemoveFile,
     WriteFile,
@@ -191,7 +192,7 @@ class ReconcileLoop:
         else:
             self._submit(execution, Create(effect.kind, built, effect.owner))
 
-    async def _carry_out(self, execution: "_Execution", effect: Create | Patch | Delete | FileEffect) -> None:
+    async def _carry_out(self, execution: "_Execution", effect: Create | Patch | Delete | Read | FileEffect) -> None:
         self._written(execution, effect, await self._write(execution.item, effect))
 
     def _written(self, execution: "_Execution", effect: ObjectEffect | FileEffect, problem: str) -> None:
@@ -212,7 +213,7 @@ class ReconcileLoop:
         self._ended.set()
         self._receiver.changed.set()
 
-    async def _write(self, item: Item, effect: Create | Patch | Delete | FileEffect) -> str:
+    async def _write(self, item: Item, effect: Create | Patch | Delete | Read | FileEffect) -> str:
         """Carries out an effect. Returns why it failed, or ""."""
         problem = await self._attempt(item, self._executor.carry_out(effect))
         self._report(item, effect, problem)

@@ -17,7 +17,8 @@ from scheduler.api.task import Task
 
 RECOVER_POLICY_PATH: Final = "huawei.com/recover_policy_path"
 """An annotation."""
-MAX_RETRIES: Final = 100
+MAX_RETRIES: Final = 10**9 - 1
+"""MindCluster documents at most 100; its own manifests of services with a scaling rule have 100000000."""
 _ON: Final = "on"
 T = TypeVar("T")
 
@@ -113,7 +114,7 @@ class _Reader:
             return 0
         if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= MAX_RETRIES:
             return int(text)
-        self._report(FAULT_RETRY_TIMES, f"{text[:32]!r} is not a number from 0 to {MAX_RETRIES}", "no retries")
+        self._report(FAULT_RETRY_TIMES, f"{text[:32]!r} is not a number from 0 to {MAX_RETRIES:,}", "no retries")
         return 0
 
     def _one_of(self, label: str, values: Mapping[str, T], default: T) -> T:

@@ -75,7 +75,7 @@ class Retries(msgspec.Struct, frozen=True):
 
     uuid: str = msgspec.field(name="UUID")
     """uid of the owner of the PodGroup."""
-    times: Number = msgspec.field(name="Times")
+    times: Annotated[int, msgspec.Meta(ge=0, lt=10**9)] = msgspec.field(name="Times")
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -201,11 +201,61 @@ def test_a_job_runs_and_succeeds_when_all_pods_have() -> None:
 
 
 @pytest.mark.parametrize("policy", ["", "AllWorkers"])
-def test_whatever_the_success_policy_the_leader_must_have_succeeded_too(policy: str) -> None:
+def test_whatever_the_success_policy_a_leader_that_trains_must_have_succeeded_too(policy: str) -> None:
     world = running(successPolicy=policy)
     world.end("Succeeded", *PODS[1:])
     assert world.state() == ["Running"]
     world.end("Failed", PODS[0])
+    assert world.state() == ["Failed"]
+
+
+SCHEDULED = ["train-scheduler-0", "train-worker-0", "train-worker-1"]
+
+
+def mindspore(chips: int = 0, **spec: Any) -> World:
+    """A running MindSpore job, whose Scheduler has no chips by default."""
+    world = World()
+    world.create(acjob({"Scheduler": role(chips=chips), "Worker": role(2)}, "mindspore", **spec))
+    world.admit()
+    world.end("Running", *SCHEDULED)
+    return world
+
+
+def test_with_the_success_policy_all_workers_a_job_succeeds_although_mindspores_scheduler_runs() -> None:
+    world = mindspore(successPolicy="AllWorkers")
+    world.end("Succeeded", SCHEDULED[1])
+    assert world.state() == ["Running"]
+    world.end("Succeeded", SCHEDULED[2])
+    assert world.state() == ["Succeeded"]
+    assert world.status()["conditions"][-1]["message"].endswith("successfully completed: all its workers have.")
+    assert sorted(world.pods()) == SCHEDULED[1:]
+    assert GROUP not in world.groups()
+
+
+def test_the_scheduler_of_a_job_whose_workers_have_succeeded_stays_if_no_pods_are_to_be_cleaned_up() -> None:
+    world = mindspore(successPolicy="AllWorkers", run_policy={"cleanPodPolicy": "None"})
+    world.end("Succeeded", *SCHEDULED[1:])
+    assert (world.state(), sorted(world.pods())) == (["Succeeded"], SCHEDULED)
+
+
+def test_by_default_all_pods_must_have_succeeded() -> None:
+    world = mindspore()
+    world.end("Succeeded", *SCHEDULED[1:])
+    assert world.state() == ["Running"]
+    world.end("Succeeded", SCHEDULED[0])
+    assert world.state() == ["Succeeded"]
+
+
+def test_a_scheduler_with_chips_is_a_worker_too() -> None:
+    world = mindspore(chips=8, successPolicy="AllWorkers")
+    world.end("Succeeded", *SCHEDULED[1:])
+    assert world.state() == ["Running"]
+
+
+def test_a_worker_that_fails_fails_a_job_with_the_success_policy_all_workers() -> None:
+    world = mindspore(successPolicy="AllWorkers")
+    world.end("Succeeded", SCHEDULED[1])
+    world.end("Failed", SCHEDULED[2])
     assert world.state() == ["Failed"]
 
 

@@ -20,7 +20,7 @@ from scheduler.cluster.kube.operator.handlers import Handlers
 from scheduler.cluster.kube.operator.write_workers import HOLD, WriteKind, WriteWorkers
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.errors import ApiError
-from scheduler.controllers.effects import NOT_OURS, Create, Delete, Patch, Plan, RecordEvent
+from scheduler.controllers.effects import NOT_OURS, Create, Delete, Patch, Plan, Read, RecordEvent
 from scheduler.controllers.store import Key
 from tests.unit import virtual_time
 from tests.unit.cluster.kube.fake_api import PODS, Answer, Call, StaticCredentials, refusal, until
@@ -76,6 +76,25 @@ def test_a_patch_names_the_uid_so_that_a_namesake_is_left_alone() -> None:
 
             (call,) = w.api.to("PATCH", f"{GROUPS}/g")
             assert call.body == {"spec": {"minMember": 2}, "metadata": {"uid": "u"}}
+
+    virtual_time.run(scenario())
+
+
+def test_an_object_that_is_not_watched_is_read_into_the_store_and_out_of_it() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            path = "/api/v1/namespaces/ns/configmaps/rule"
+            w.api.answer("GET", path, {"metadata": {"name": "rule", "namespace": "ns", "resourceVersion": "9"}})
+            await w.executor.carry_out(Read(CONFIG_MAP, "ns", "rule"))
+            assert w.store.get(CONFIG_MAP, "ns", "rule") is not None
+
+            w.api.on("GET", path, _answering(404, "NotFound"))
+            await w.executor.carry_out(Read(CONFIG_MAP, "ns", "rule"))
+            assert w.store.get(CONFIG_MAP, "ns", "rule") is None
+
+            w.api.on("GET", path, _answering(403, "Forbidden"))
+            with pytest.raises(ApiError):
+                await w.executor.carry_out(Read(CONFIG_MAP, "ns", "rule"))
 
     virtual_time.run(scenario())
 
