@@ -40,6 +40,9 @@ class NoAnswers:
     async def queues(self, namespace: str, nothing: bytes) -> Answered:
         return Answered(503)
 
+    async def review(self, namespace: str, objects: str) -> Answered:
+        return Answered(503)
+
 
 @dataclass
 class PageServer:

@@ -158,6 +158,7 @@ DAEMON_SET = Kind("DaemonSet", "apps/v1", "daemonsets", True, batch.Workload)
 BATCH_JOB = Kind("Job", "batch/v1", "jobs", True, batch.Workload)
 VCJOB = Kind("Job", BATCH_API_VERSION, "jobs", True, batch.Job)
 CRON_JOB = Kind("CronJob", BATCH_API_VERSION, "cronjobs", True, batch.CronJob)
+BATCH_CRON_JOB = Kind("CronJob", "batch/v1", "cronjobs", True)
 COMMAND = Kind("Command", BUS_API_VERSION, "commands", True, batch.Command)
 JOB_FLOW = Kind("JobFlow", FLOW_API_VERSION, "jobflows", True, batch.JobFlow)
 JOB_TEMPLATE = Kind("JobTemplate", FLOW_API_VERSION, "jobtemplates", True, batch.JobTemplate)
@@ -184,6 +185,14 @@ SCHEDULER_KINDS: tuple[Kind, ...] = (*(kind for kind in KINDS if kind.cached is 
 
 ORIGINAL_KINDS: tuple[Kind, ...] = (NODE, QUEUE, POD_GROUP, POD)
 """The kinds whose original objects plugins may send to other programs."""
+
+SUBMITTED_KINDS: tuple[Kind, ...] = (
+    VCJOB, ACJOB, JOB_FLOW, CRON_JOB, POD_GROUP, POD, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, BATCH_JOB, BATCH_CRON_JOB,
+)  # fmt: skip
+"""The kinds of which it can be asked whether an object would run if it were submitted now."""
+
+BESIDE_KINDS: tuple[Kind, ...] = (CLAIM, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, JOB_TEMPLATE)
+"""The kinds of objects that users of a namespace submit with these, because jobs refer to them."""
 
 _BY_GROUP_AND_NAME = {(kind.group, kind.name): kind for kind in KINDS}
 

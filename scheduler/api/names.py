@@ -26,6 +26,10 @@ NODEINFO_API_VERSION: Final = "nodeinfo.volcano.sh/v1alpha1"
 SHARD_API_VERSION: Final = "shard.volcano.sh/v1alpha1"
 VISIBILITY_API_VERSION: Final = "visibility.volcano-py.io/v1alpha1"
 """The aggregated API by which the scheduler answers tenants."""
+OVERVIEW: Final = "overview"
+"""The kind of a question of this API for the web page."""
+REVIEW: Final = "review"
+"""The kind of a question whether objects would run if they were submitted."""
 RESOURCE_API_VERSION: Final = "resource.k8s.io/v1"
 
 # --- Pods and PodGroups ---

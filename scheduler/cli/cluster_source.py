@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -32,6 +32,16 @@ if TYPE_CHECKING:
 _NODE_OBJECTS: Final = frozenset({"Node", "ConfigMap"})
 
 
+class NamedObject(NamedTuple):
+    """An object that a command is about."""
+
+    kind: str
+    """A key of ``EXPLAINED``, or the kind of another owner of Pods."""
+    name: str
+    namespace: str = ""
+    """"": the namespace of the flags or the context."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
     """Where a command reads a cluster from, as its flags say."""
@@ -49,12 +59,11 @@ class ClusterSource:
     """Prints the warnings, and keeps them for documents."""
 
     @contextmanager
-    def simulated(self, program: str, about: tuple[str, str] | None = None) -> "Iterator[tuple[str, Simulation]]":
+    def simulated(self, program: str, about: "Sequence[NamedObject]" = ()) -> "Iterator[tuple[str, Simulation]]":
         """Yields the namespace that the flags or the context name, and the cluster in memory.
 
         ``program``: the module that the command needs next; it is imported while the API server answers. ``about``:
-        kind and name of an object to explain, which is read although the scheduler does not watch its kind. Raises
-        CommandError.
+        objects that are read although the scheduler does not watch their kinds. Raises CommandError.
         """
 
         from scheduler.cluster.external_calls import HttpCalls
@@ -87,7 +96,7 @@ class ClusterSource:
         ]
 
     def _simulation(
-        self, load: Callable[[], None], external_calls: "ExternalCalls", about: tuple[str, str] | None
+        self, load: Callable[[], None], external_calls: "ExternalCalls", about: "Sequence[NamedObject]"
     ) -> "tuple[str, Simulation]":
         """Raises CommandError."""
         if self.paths:
@@ -119,7 +128,7 @@ class ClusterSource:
         return self.connection.namespace or DEFAULT_NAMESPACE, simulation
 
     def _read_live(
-        self, load: Callable[[], None], external_calls: "ExternalCalls", about: tuple[str, str] | None
+        self, load: Callable[[], None], external_calls: "ExternalCalls", about: "Sequence[NamedObject]"
     ) -> "tuple[str, Simulation]":
         """Raises CommandError."""
         from scheduler.cli.explain_live import LiveCluster, read_cluster
@@ -190,17 +199,16 @@ def query_usage(settings: "UsageSource | None", nodes: Sequence[str], log: Warni
     return {name: replace(usage, moment=min(usage.moment - now, 0.0)) for name, usage in usages.items()}
 
 
-def cluster_source_options(*, namespaced: bool = False) -> Decorator:
+def cluster_source_options(*manifests: str, namespaced: bool = False) -> Decorator:
     """Adds the flags that name a cluster to a command, whose function takes the parameter ``source``.
 
-    ``namespaced``: adds ``-n``.
+    ``manifests``: the flag that names files with manifests, ``-f`` by default; ``namespaced``: adds ``-n``.
     """
     return options_as(
         "source",
         ClusterSource,
         click.option(
-            "-f",
-            "--filename",
+            *(manifests or ("-f", "--filename")),
             "paths",
             multiple=True,
             metavar="FILE",

@@ -6,6 +6,7 @@ import click
 
 from scheduler.cli.text import echo
 
+BAD_REQUEST: Final = 400
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 

@@ -8,7 +8,7 @@ from click.shell_completion import CompletionItem
 
 from scheduler.api.explained_kinds import EXPLAINED, explained_kind, is_kind
 from scheduler.api.messages import closest, did_you_mean
-from scheduler.cli.cluster_source import ClusterSource, cluster_source_options
+from scheduler.cli.cluster_source import ClusterSource, NamedObject, cluster_source_options
 from scheduler.cli.completion import names_of
 from scheduler.cli.errors import FORBIDDEN, CommandError
 from scheduler.cli.input_warnings import print_section
@@ -98,7 +98,7 @@ def explain_command(source: ClusterSource, kind: str, name: str | None, search: 
 
 
 def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: str) -> None:
-    with source.simulated("scheduler.cli.explain_text", (kind, name)) as (namespace, simulation):
+    with source.simulated("scheduler.cli.explain_text", [NamedObject(kind, name)]) as (namespace, simulation):
         from scheduler.api.kinds import POD
         from scheduler.cli.explain_text import lines
         from scheduler.cluster.memory.index import group_of

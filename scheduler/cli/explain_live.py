@@ -14,6 +14,7 @@ from scheduler.cli.text import echo
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
+    from scheduler.cli.cluster_source import NamedObject
     from scheduler.cluster.kube.transport.sources import WatchSource
     from scheduler.cluster.manifests import Manifest
 
@@ -77,7 +78,7 @@ def read_cluster(
     with_names: bool,
     load: Callable[[], None],
     log: WarningLog,
-    about: tuple[str, str] | None = None,
+    about: "Sequence[NamedObject]" = (),
 ) -> None:
     """Reads the cluster.
 
@@ -85,8 +86,8 @@ def read_cluster(
     time as they arrive: the API server takes as long to send them as ``explain`` to load them. ``with_configuration``,
     ``with_names``: whether to read the configuration, the names of the scheduler. ``load``: loads all plugins and the
     rest of the program. It runs in a thread while the API server answers, which takes as long. ``log``: prints which
-    kinds cannot be listed. ``about``: kind and name of an object to explain. Raises CommandError, and what ``build``
-    and its function raise.
+    kinds cannot be listed. ``about``: objects that are read besides what the scheduler watches. Raises CommandError,
+    and what ``build`` and its function raise.
     """
 
     async def work(cluster: Cluster) -> None:
@@ -95,8 +96,10 @@ def read_cluster(
 
         arrived: asyncio.Queue[list[Manifest] | None] = asyncio.Queue()  # Pods; None: there are no more
         found = [*sources(), WatchSource(VCJOB), WatchSource(ACJOB, optional=True)]
-        if about is not None:
-            found += _more_sources({source.kind for source in found}, cluster.namespace, *about)
+        watched = {source.kind for source in found}
+        for each in about:
+            found += _more_sources(watched, each.namespace or cluster.namespace, each.kind, each.name)
+        found = list(dict.fromkeys(found))
 
         async def reports() -> "list[Manifest]":
             await asyncio.to_thread(load)

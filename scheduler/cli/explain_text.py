@@ -37,9 +37,9 @@ def lines(it: Explanation) -> Iterator[str]:
     outlook = styled(it.outlook.value, _COLOURS.get(it.outlook), bold=True)
     title = EXPLAINED[it.kind].title if it.kind in EXPLAINED else it.kind
     yield f"{title} {it.namespace}/{it.name}: {outlook}"
-    yield from _sentence(f"  {it.state}")
+    yield from sentence(f"  {it.state}")
     yield from _summary(it)
-    yield from _gates(it.gates)
+    yield from gate_lines("Held by", it.gates)
     yield from _nodes(it.nodes)
     yield from _resizing(it.resizing)
     yield from _queues(it.queues)
@@ -55,15 +55,17 @@ def _summary(it: Explanation) -> Iterator[str]:
     if it.group and it.kind != "podgroup":
         fields.append(("PodGroup", it.group))
     if it.queue:
-        fields.append(("Queue", it.queue + (f", {_turn(it.queue_position)}" if it.queue_position is not None else "")))
+        turn = f", {turn_text(it.queue_position)}" if it.queue_position is not None else ""
+        fields.append(("Queue", f"{it.queue}{turn}"))
         fields.append(("Phase", f"{it.phase}, priority {it.priority}"))
         pods = f"{it.size}, of which {it.needed} are needed at once; {it.placed} have a node"
         fields.append(("Pods", pods + (f", {it.placeable} more would find one" if it.placeable else "")))
     for key, text in fields:
-        yield from _sentence(f"  {key + ':':<10} {text}", indent=13)
+        yield from sentence(f"  {key + ':':<10} {text}", indent=13)
 
 
-def _turn(turn: QueuePosition) -> str:
+def turn_text(turn: QueuePosition) -> str:
+    """The position in the queue in words."""
     text = f"number {turn.position} of {turn.waiting} that wait"
     before = turn.before
     if not before:
@@ -71,20 +73,23 @@ def _turn(turn: QueuePosition) -> str:
     return f"{text}; before it {listed(before, _SHOWN)}"
 
 
-def _sentence(text: str, *, indent: int = 4) -> list[str]:
+def sentence(text: str, *, indent: int = 4) -> list[str]:
+    """The lines of a text on the terminal."""
     return hanging(text, terminal_width(), indent=indent)
 
 
-def _heading(text: str) -> str:
+def heading(text: str) -> str:
+    """The title of a section."""
     return styled(text, bold=True)
 
 
 # --- what holds it ----------------------------------------------------------------------------------------------------
-def _gates(gates: Sequence[Gate]) -> Iterator[str]:
+def gate_lines(title: str, gates: Sequence[Gate]) -> Iterator[str]:
+    """The section about what holds a job; no line without gates."""
     if not gates:
         return
     yield ""
-    yield _heading("Held by")
+    yield heading(title)
     for block in RowTable(_GATES, indent=2).blocks(gates)[1:]:
         yield from block
 
@@ -98,7 +103,7 @@ _GATES: tuple[Column[Gate], ...] = (
 def _nodes(groups: Sequence[RefusingNodes]) -> Iterator[str]:
     if groups:
         yield ""
-        yield _heading(f"Nodes ({sum(len(group.names) for group in groups)} refuse it)")
+        yield heading(f"Nodes ({sum(len(group.names) for group in groups)} refuse it)")
         yield from RowTable(_NODES, indent=2).lines(groups)
 
 
@@ -124,7 +129,7 @@ _NODES: tuple[Column[RefusingNodes], ...] = (
 def _resizing(pods: Sequence[ResizedPod]) -> Iterator[str]:
     if pods:
         yield ""
-        yield _heading("Pods that hold more than they request, because they are resized")
+        yield heading("Pods that hold more than they request, because they are resized")
         yield from RowTable(_RESIZING, indent=2).lines(pods)
 
 
@@ -141,7 +146,7 @@ def _queues(numbers: Sequence[QueueAmounts]) -> Iterator[str]:
     if numbers:
         yield ""
         alone = len({its.queue for its in numbers}) == 1
-        yield _heading(f"Queue {numbers[0].queue}" if alone else "Queue and those above it")
+        yield heading(f"Queue {numbers[0].queue}" if alone else "Queue and those above it")
         known = {key for key in _OPTIONAL if any(getattr(its, key) is not None for its in numbers)}
         if alone:
             known.discard("queue")
@@ -176,9 +181,9 @@ def _ranking(ranking: Ranking) -> Iterator[str]:
     what = f"best nodes of the {ranking.nodes} that take it"
     yield ""
     if ranking.chosen:
-        yield _heading(f"Why node {ranking.chosen}: {what} (Pod {ranking.pod})")
+        yield heading(f"Why node {ranking.chosen}: {what} (Pod {ranking.pod})")
     else:
-        yield _heading(f"Pod {ranking.pod}, if nothing else held it: {what}")
+        yield heading(f"Pod {ranking.pod}, if nothing else held it: {what}")
     yield from RowTable(columns, indent=2).lines(ranking.best)
 
 
@@ -196,21 +201,21 @@ def _changes(it: Explanation) -> Iterator[str]:
         return
     yield ""
     if not it.changes and it.pipelined:
-        yield _heading("Nothing has to change: it gets its nodes when the Pods that terminate there are gone")
+        yield heading("Nothing has to change: it gets its nodes when the Pods that terminate there are gone")
         return
     if not it.changes:
-        yield _heading("No change was found that would let it run")
-        yield from _sentence(
+        yield heading("No change was found that would let it run")
+        yield from sentence(
             "  (tried: what can be changed of the job, its queue, quotas, nodes, volumes, devices, and arguments)"
         )
         return
     if it.pipelined:
-        yield _heading("Smallest change found that would let it run sooner")
+        yield heading("Smallest change found that would let it run sooner")
     else:
-        yield _heading("Smallest change found that would let it run")
+        yield heading("Smallest change found that would let it run")
     for i, change in enumerate(it.changes):
         before = "  or " if i else "  "
-        yield from (styled(line, "green") for line in _sentence(before + change.text + _evicted(change.evicted)))
+        yield from (styled(line, "green") for line in sentence(before + change.text + _evicted(change.evicted)))
 
 
 def _evicted(pods: Sequence[str]) -> str:

@@ -54,6 +54,7 @@ class LazyGroup(click.Group):
 
 
 _COMMANDS: dict[str, Lazy] = {
+    "can-run": ("scheduler.cli.can_run", "can_run_command", "Answer whether a job would run if submitted now."),
     "completion": ("scheduler.cli.completion", "completion_command", "Print a shell's completion script."),
     "controllers": ("scheduler.cli.controllers", "controllers_command", "Run the controllers of a cluster."),
     "explain": ("scheduler.cli.explain", "explain_command", "Explain why a job waits, and what would help."),

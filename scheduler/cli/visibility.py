@@ -1,5 +1,7 @@
 """Questions to the scheduler, for users who may not read nodes and queues: see ``docs/visibility.md``."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.api.explained_kinds import EXPLAINED, is_kind
@@ -8,6 +10,7 @@ from scheduler.cli.errors import FORBIDDEN, NOT_FOUND, CommandError
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.transport.errors import ApiError
+    from scheduler.cluster.manifests import Manifest
 
 Raw = dict[str, Any]
 _TIMEOUT: Final = 60.0
@@ -51,7 +54,25 @@ def quotas(connection: Connection, forbidden: CommandError) -> Raw:
     return _ask(connection, "queuequotas", forbidden)
 
 
-def _ask(connection: Connection, what: str, forbidden: CommandError) -> Raw:
+def run_review(connection: Connection, manifests: "Sequence[Manifest]", forbidden: CommandError) -> Raw:
+    """The scheduler's answer whether objects would run if they were submitted: the worst ``verdict``, ``items``, and
+    the ``lines`` of the table. ``forbidden``: the refusal of a direct read. Raises CommandError."""
+    from scheduler.api.kinds import BESIDE_KINDS, SUBMITTED_KINDS
+
+    considered = [each.raw for each in manifests if each.kind in SUBMITTED_KINDS or each.kind in BESIDE_KINDS]
+    metadata = (raw["metadata"] for raw in considered)
+    namespaces = dict.fromkeys(str(meta["namespace"]) for meta in metadata if "namespace" in meta)
+    if len(namespaces) > 1:
+        raise CommandError(f"the scheduler answers about one namespace at a time, not about {', '.join(namespaces)}")
+    if namespaces and not connection.namespace:
+        connection = replace(connection, namespace=next(iter(namespaces)))
+    body = {"apiVersion": "v1", "kind": "List", "items": considered}
+    return _ask(connection, "runreviews", forbidden, body)
+
+
+def _ask(connection: Connection, what: str, forbidden: CommandError, body: Raw | None = None) -> Raw:
+    """``body``: of a question that is posted."""
+
     async def work(cluster: Cluster) -> Raw:
         import msgspec
 
@@ -61,7 +82,10 @@ def _ask(connection: Connection, what: str, forbidden: CommandError) -> Raw:
 
         path = f"/apis/{VISIBILITY_API_VERSION}/namespaces/{cluster.namespace}/{what}"
         try:
-            received = await cluster.client.request("GET", path, priority=CallPriority.READ, timeout=_TIMEOUT)
+            sent = None if body is None else msgspec.json.encode(body)
+            received = await cluster.client.request(
+                "GET" if body is None else "POST", path, body=sent, priority=CallPriority.READ, timeout=_TIMEOUT
+            )
             return msgspec.json.decode(received, type=Raw)
         except ApiError as error:
             raise _error(error, forbidden) from None

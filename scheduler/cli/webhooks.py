@@ -72,6 +72,7 @@ class Paths(click.ParamType[tuple[Route, ...]]):
 @click.option("--certificate-secret", default=SECRET, help="Secret of the created certificate.")
 @boolean("--enable-root-queue-protection", default=True, help="Refuse changes to the amounts of the root queue.")
 @boolean("--enable-queue-allocated-pods-check", default=False, help="Refuse to delete queues with allocated Pods.")
+@boolean("--enable-dry-run-quota", default=True, help="Answer dry runs of vcjobs with the quota of their queue.")
 @click.option("--max-queue-depth", type=click.IntRange(1), default=5, help="Levels of queues below the root.")
 @click.option(
     "--graceful-shutdown-time",
@@ -105,6 +106,7 @@ def webhooks_command(
     certificate_secret: str,
     enable_root_queue_protection: bool,
     enable_queue_allocated_pods_check: bool,
+    enable_dry_run_quota: bool,
     max_queue_depth: int,
     graceful: float,
     kubeconfig: str,
@@ -164,6 +166,7 @@ def webhooks_command(
         queue_allocated_pods_check=enable_queue_allocated_pods_check,
         root_queue_protection=enable_root_queue_protection,
         max_queue_depth=max_queue_depth,
+        dry_run_quota=enable_dry_run_quota,
         queue_gates=SCHEDULING_GATES_QUEUE_ADMISSION in features,
     )
     settings = RoleSettings(

@@ -60,6 +60,13 @@ def manifest_warnings(
     ]
 
 
+def submission_warnings(manifests: Sequence[Manifest], cluster: MemoryCluster, schedulers: Sequence[str]) -> list[str]:
+    """The warnings about manifests that are submitted to a cluster. Raises ManifestError."""
+    named = (*_NAMED, JOB_TEMPLATE)
+    there = [Manifest("the cluster", kind, raw) for kind in named for raw in cluster.server.of(kind)]
+    return manifest_warnings(manifests, schedulers, there)
+
+
 def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> ClusterNames:
     """The names of the schedulers, and those of the objects. Without a node, resources and cards are not known."""
     resources, cards, labels, taints = set[str](), set[str](), set[str](), set[str]()

@@ -1,9 +1,11 @@
-"""Converts explanations and differences to documents of plain values (JSON, YAML)."""
+"""Converts explanations, answers about submitted jobs and differences to documents of plain values (JSON, YAML)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from scheduler.api.reasons import Shortage
 from scheduler.api.resource import format_amount
+from scheduler.explain.can_run import AskedAmounts, RunAnswer, Verdict
 from scheduler.explain.difference import Difference, JobPlacement, QueueDifference
 from scheduler.explain.explanation import AMOUNT_FIELDS, Explanation, QueuePosition, Ranking
 from scheduler.framework.remedies.gates import Gate
@@ -105,6 +107,52 @@ def _ranking(ranking: Ranking) -> Raw:
         "nodes": ranking.nodes,
         **({"chosen": ranking.chosen} if ranking.chosen else {}),
         "best": [{"name": node.name, "score": node.total, "byPlugin": node.by_plugin} for node in ranking.best],
+    }
+
+
+def run_document(answers: Sequence[RunAnswer]) -> Raw:
+    """The document of answers about submitted jobs: the worst verdict, and each answer."""
+    order = list(Verdict)
+    worst = max((answer.verdict for answer in answers), key=order.index, default=Verdict.RUNS)
+    return {"verdict": worst.value, "items": [_run_answer(answer) for answer in answers]}
+
+
+def _run_answer(it: RunAnswer) -> Raw:
+    found: Raw = {
+        "kind": it.kind,
+        "namespace": it.namespace,
+        "name": it.name,
+        "verdict": it.verdict.value,
+        "state": it.state,
+        "allowed": not it.refusal,
+    }
+    if it.refusal:
+        return {**found, "refusal": it.refusal}
+    now = it.now
+    found["admitted"] = it.admitted
+    if now is not None and now.queue:
+        found["queue"] = now.queue
+        if now.queue_position is not None:
+            found["turn"] = _turn(now.queue_position)
+    found["quota"] = {"within": all(its.within for its in it.amounts), "amounts": [_asked(its) for its in it.amounts]}
+    found["pods"] = {"all": it.pods, "needed": it.needed, "findNode": it.find_node, "placed": it.placed}
+    if it.evictions:
+        found["evictions"] = {"pods": it.evictions, **({"names": list(it.evicted)} if it.evicted else {})}
+    found["heldBy"] = [] if now is None or it.verdict is Verdict.RUNS else [_gate(gate) for gate in now.gates]
+    found["emptyCluster"] = {
+        **({} if it.fits_empty is None else {"runs": it.fits_empty}),
+        "heldBy": [_gate(gate) for gate in it.empty.gates] if it.empty is not None and not it.fits_empty else [],
+    }
+    return found
+
+
+def _asked(its: AskedAmounts) -> Raw:
+    amounts = {"asked": its.asked, "used": its.used, "inqueue": its.inqueue or None, "limit": its.limit}
+    return {
+        "queue": its.queue,
+        "resource": its.resource,
+        **{key: format_amount(its.resource, amount) for key, amount in amounts.items() if amount is not None},
+        "within": its.within,
     }
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from scheduler.api.kinds import HYPER_NODE, JOB_TEMPLATE, NAMESPACE, NODE, POD, POD_GROUP, QUEUE, VCJOB, VOLUME, Kind
 from scheduler.api.reasons import Shortage
+from scheduler.explain.can_run import RunAnswer
 from scheduler.explain.explanation import Explanation
 from scheduler.framework.remedies.gates import Gate
 
@@ -132,6 +133,18 @@ def for_tenant(found: Explanation, hidden: HiddenNames) -> Explanation:
         searched=False,
         remedy_errors=[],
         problems=[],
+    )
+
+
+def run_for_tenant(found: RunAnswer, hidden: HiddenNames) -> RunAnswer:
+    """The answer about a submitted job for a tenant: the number of evicted Pods takes the place of their names."""
+    return replace(
+        found,
+        state=hidden.mask(found.state),
+        refusal=hidden.mask(found.refusal),
+        evicted=(),
+        now=None if found.now is None else for_tenant(found.now, hidden),
+        empty=None if found.empty is None else for_tenant(found.empty, hidden),
     )
 
 

@@ -90,6 +90,8 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     """The object to store; empty for DELETE."""
     old: Json = msgspec.field(default_factory=dict)
     """The stored object; empty for CREATE."""
+    dry_run: bool = False
+    """Whether the write is not stored."""
 
 
 class ClusterView(Protocol):
@@ -131,6 +133,8 @@ class WebhookSettings(msgspec.Struct, frozen=True):
     """Refuse to delete a queue that has allocated Pods."""
     root_queue_protection: bool = True
     max_queue_depth: int = 5
+    dry_run_quota: bool = True
+    """Answer a dry run of a vcjob with warnings about the quota of its queue."""
     queue_gates: bool = False
     """Add the scheduling gate of queue admission to Pods that have its annotation."""
 

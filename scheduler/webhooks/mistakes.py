@@ -8,7 +8,7 @@ it resembles a known one.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from scheduler.api.cards import cards_of_pod, parse_quota, parse_request
@@ -52,7 +52,7 @@ from scheduler.api.printable import printable
 from scheduler.api.queue import device_class_of
 from scheduler.webhooks.annotation_values import LABELS_WITH_VALUES, has_value, value_problems
 from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
-from scheduler.webhooks.job import starting_warnings
+from scheduler.webhooks.job import quota_warnings, starting_warnings
 from scheduler.webhooks.known_names import COMMON, READ_PREFIXES, KnownNames, QueueNames, read_keys
 
 MAX_WARNINGS: Final = 10
@@ -84,7 +84,10 @@ def warnings_of(request: AdmissionRequest, cluster: ClusterView, settings: Webho
     old, new = request.old, request.object
     if old and old.get("spec") == new.get("spec") and _annotations_of(old) == _annotations_of(new):
         return []
-    return [printable(each)[:MAX_LENGTH] for each in mistakes(request.kind, new, QueueNames(cluster, settings))]
+    found = mistakes(request.kind, new, QueueNames(cluster, settings))
+    if request.dry_run and settings.dry_run_quota and request.kind is VCJOB:
+        found = chain(found, islice(quota_warnings(new, old, cluster, settings), MAX_WARNINGS))
+    return [printable(each)[:MAX_LENGTH] for each in found]
 
 
 def mistakes(kind: Kind, raw: Json, known: KnownNames) -> Iterator[str]:

@@ -27,10 +27,9 @@ from controlplane.manifests import NAMESPACE, RELEASE
 from controlplane.process import Process, free_ports
 from controlplane.run import CONTROLLERS
 from scheduler.api.kinds import DEPLOYMENT, JOB_FLOW, QUEUE, VCJOB
-from scheduler.api.names import VISIBILITY_API_VERSION
+from scheduler.api.names import OVERVIEW, VISIBILITY_API_VERSION
 from scheduler.cli.main import main
 from scheduler.cli.visibility_worker import COMMAND
-from scheduler.cluster.kube.scheduler.visibility.answers import OVERVIEW
 from scheduler.observability.overview import Overview, Rights, changes, view
 from tests.browser.chromium import chromium
 from tests.integration.installation import ROLES, Installation, started_installation

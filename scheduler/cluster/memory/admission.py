@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from scheduler.api.names import DEFAULT_QUEUE, GROUP_NAME
 from scheduler.api.objects import ENDED_PHASES, Namespace
@@ -25,6 +27,8 @@ _VALIDATING: Final = (
 )
 """Without Queues, PodGroups and Pods. They may be copied from a cluster in a state that admission refuses, such as a
 PodGroup in a closed queue or a queue without its parent, and the simulation shows what happens then."""
+_SUBMITTED: Final = (*_VALIDATING, "/podgroups/validate", "/queues/validate", "/ascendjobs/validate")
+"""What validates objects that a client submits, with the default settings of the chart."""
 
 
 class MemoryAdmission:
@@ -50,8 +54,19 @@ class MemoryAdmission:
         raw = self.with_defaults(kind, raw)
         decision = self._decide(kind, raw)
         if decision is not None and decision.refusal:
-            raise ForbiddenError(f'admission webhook "{decision.webhook}" denied the request: {decision.refusal}')
+            raise ForbiddenError(_denied(decision))
         return raw
+
+    def admitted(self, kind: Kind, raw: Json, old: Json | None = None) -> Json:
+        """Returns an object that a client submits, after mutation; ``old``: the object that it changes. Raises
+        ForbiddenError if it is refused."""
+        request = _creation(kind, raw)
+        if old is not None:
+            request = replace(request, operation=Operation.UPDATE, old=old)
+        decision = admit(request, self._view, self._settings, (*self._mutating, *_SUBMITTED))
+        if decision.refusal:
+            raise ForbiddenError(_denied(decision))
+        return decision.object
 
     def refusal(self, kind: Kind, raw: Json) -> str:
         """The refusal of the validating webhooks, or "". Call it when all objects are loaded."""
@@ -63,6 +78,11 @@ class MemoryAdmission:
         if kind not in self._validated:
             return None
         return admit(_creation(kind, raw), self._view, self._settings, _VALIDATING)
+
+
+def _denied(decision: Decision) -> str:
+    """The refusal in the words of the API server."""
+    return f'admission webhook "{decision.webhook}" denied the request: {decision.refusal}'
 
 
 def _kinds(paths: Collection[str]) -> frozenset[Kind]:

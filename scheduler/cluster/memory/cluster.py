@@ -114,6 +114,10 @@ class MemoryCluster:
         """The object with the defaults that mutating webhooks set."""
         return self._admission.with_defaults(kind, raw)
 
+    def admitted(self, kind: Kind, raw: Json, old: Json | None = None) -> Json:
+        """See ``MemoryAdmission.admitted``."""
+        return self._admission.admitted(kind, raw, old)
+
     def refuse_malformed(self, where: str, *, lenient: bool = False) -> None:
         """Refuses the fields of loaded objects that the API server would refuse, such as invalid quantities.
 

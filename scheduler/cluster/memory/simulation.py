@@ -16,6 +16,7 @@ from scheduler.cache import ClusterCache
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.disruption_budgets import DisruptionBudgets
+from scheduler.cluster.memory.emptied import remaining
 from scheduler.cluster.memory.fork import branch, fork
 from scheduler.cluster.memory.operator import MemoryOperator
 from scheduler.cluster.memory.quotas import NamespaceQuotas
@@ -179,6 +180,16 @@ class Simulation:
     def fork(self) -> "Simulation":
         """Returns an independent copy in the current state."""
         return fork(self, (self._external_calls,))
+
+    def without_workloads(self) -> "Simulation":
+        """Returns the cluster as it is when all workloads have ended (``emptied``)."""
+        server = self.cluster.server
+        made = Simulation(
+            list(remaining(server)), self.configuration, self.scheduler_names, start=server.clock, lenient=True,
+            external_calls=self._external_calls,
+        )  # fmt: skip
+        made.checks_external_plugins = False
+        return made
 
     def branch(self) -> "Simulation":
         """Returns a copy in a fraction of the time.

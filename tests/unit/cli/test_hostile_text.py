@@ -92,6 +92,10 @@ LIVE: dict[tuple[str, ...], list[list[str]]] = {
 }
 """The commands against an API server."""
 LOCAL: dict[tuple[str, ...], list[list[str]]] = {
+    ("can-run",): [
+        ["-f", "CLUSTER", "--cluster-from", "CLUSTER", *more]
+        for more in ([], ["-o", "json"], ["-o", "yaml"], ["--scheduler-conf", "BROKEN"])
+    ],
     ("completion",): [["bash"], ["zsh"], ["fish"]],
     ("controllers",): [["--kubeconfig", "BROKEN", "--leader-elect=false"]],
     ("explain",): [

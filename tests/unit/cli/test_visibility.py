@@ -109,6 +109,31 @@ def test_manifests_are_explained_without_any_question(tenant: Cluster) -> None:
     assert result.exit_code == 1 and tenant.api.calls == []
 
 
+def test_can_run_posts_the_objects_and_exits_with_the_code_of_the_verdict(tenant: Cluster, tmp_path: Any) -> None:
+    review = {"kind": "RunReview", "verdict": "waits", "items": [], "lines": ["Job default/new: \x1b[2Jwaits"]}
+    tenant.api.answer("POST", f"{API}/runreviews", review)
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc"}}
+    path = tmp_path / "job.yaml"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [submission(), service]}))
+
+    table = tenant.run("can-run", f"--filename={path}", "-n", "default")
+    document = tenant.run("can-run", f"--filename={path}", "-n", "default", "-o", "json")
+
+    assert (table.exit_code, table.stdout) == (3, "Job default/new: \\x1b[2Jwaits\n"), table.output
+    assert "the scheduler answers this" in table.stderr
+    assert json.loads(document.stdout) == {"kind": "RunReview", "verdict": "waits", "items": []}
+    posted, _ = tenant.api.to("POST", f"{API}/runreviews")
+    assert [each["metadata"]["name"] for each in posted.body["items"]] == ["new"]
+
+
+def test_can_run_asks_about_one_namespace_at_a_time(tenant: Cluster, tmp_path: Any) -> None:
+    path = tmp_path / "jobs.json"
+    jobs = [submission() | {"metadata": {"name": "x", "namespace": namespace}} for namespace in ("a", "b")]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": jobs}))
+
+    assert "one namespace at a time, not about a, b" in tenant.refuses("can-run", f"--filename={path}")
+
+
 def test_queues_are_listed_with_their_amounts(tenant: Cluster) -> None:
     shown = tenant.prints("queue", "list")
 
@@ -219,6 +244,69 @@ def test_the_queues_of_each_namespace_are_answered_at_once(cluster: Cluster) -> 
     assert answer.keys() == {"default", "secret"}
     assert "secret" not in json.dumps(answer["default"])
     assert answer["default"]["waiting"][0]["of"] == 2
+
+
+def submission(cpu: str = "6", replicas: int = 1, name: str = "new", **spec: Any) -> Raw:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    task = {"name": "w", "replicas": replicas, "template": {"spec": {"containers": [container]}}}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"queue": "default", "tasks": [task], **spec},
+    }
+
+
+def test_an_answer_about_a_new_job_has_the_numbers_and_no_names_of_others(cluster: Cluster) -> None:
+    held(cluster)
+
+    answer = _answer(question(cluster, kind="review", namespace="default", objects=json.dumps(submission())))
+
+    assert (answer["kind"], answer["verdict"]) == ("RunReview", "never")
+    (item,) = answer["items"]
+    assert (item["namespace"], item["name"], item["pods"]["all"], item["pods"]["findNode"]) == ("default", "new", 1, 0)
+    assert any("requested 6" in line or "asked 6" in line for line in answer["lines"])
+    assert "secret" not in msgspec.json.encode(answer).decode()
+
+
+def test_evicted_pods_of_others_are_counted_and_not_named(cluster: Cluster, tmp_path: Any) -> None:
+    holding(cluster)
+    secret = [live(group("secret-group", phase="Running"), "u5"), live(pod("secret-pod", "4c", "secret-group"), "u6")]
+    for each in secret:
+        each["metadata"]["namespace"] = "secret"
+    secret[1]["spec"]["nodeName"] = "n1"
+    secret[1]["metadata"]["annotations"]["volcano.sh/preemptable"] = "true"
+    cluster.holds(CLUSTER_GROUPS, secret[0])
+    cluster.holds(CLUSTER_PODS, secret[1])
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    cluster.holds("/apis/scheduling.k8s.io/v1/priorityclasses", live(high, "u8"))
+    conf = tmp_path / "conf"
+    conf.write_text(
+        "actions: enqueue, allocate, preempt\n"
+        "tiers:\n- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: predicates}]\n"
+    )
+    asked = json.dumps(submission("3", priorityClassName="high"))
+
+    answer = _answer(question(cluster, kind="review", namespace="default", objects=asked, configuration=str(conf)))
+
+    assert (answer["verdict"], answer["items"][0]["evictions"]) == ("runs", {"pods": 1})
+    assert "secret" not in msgspec.json.encode(answer).decode()
+
+
+@pytest.mark.parametrize(
+    ("objects", "words"),
+    [
+        (submission(replicas=10_001), "ask for 10001 Pods; a question has at most 10000"),
+        ({**submission(), "metadata": {"name": "x", "ownerReferences": [{}]}}, "ask about the owner"),
+        ({"kind": "List", "apiVersion": "v1", "items": [{"kind": "Job"}]}, "apiVersion: expected a string"),
+    ],
+)
+def test_what_cannot_be_answered_is_a_bad_request(cluster: Cluster, objects: Raw, words: str) -> None:
+    held(cluster)
+
+    with pytest.raises(CommandError, match=words) as refused:
+        _answer(question(cluster, kind="review", namespace="default", objects=json.dumps(objects)))
+    assert refused.value.status == 400
 
 
 @pytest.mark.slow

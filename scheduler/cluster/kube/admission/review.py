@@ -36,6 +36,7 @@ class _Request(Wire):
     name: str = ""
     object: Json | None = None
     old_object: Json | None = None
+    dry_run: bool | None = None
 
 
 class _Review(Wire):
@@ -75,6 +76,7 @@ def read_review(body: bytes, route: Route) -> DecodedReview:
         wire.name,
         wire.object or {},
         wire.old_object or {},
+        wire.dry_run is True,
     )
     return DecodedReview(wire.uid, request)
 

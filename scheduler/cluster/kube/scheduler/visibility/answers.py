@@ -20,14 +20,13 @@ import msgspec
 import structlog
 
 from scheduler.api.fair_queue import FairQueue
+from scheduler.api.names import OVERVIEW, REVIEW
 from scheduler.cluster.kube.scheduler.visibility.user import RefusedError
 
 KEEP: Final = 10.0
 """Seconds for which the figures of the queues are kept."""
 WAITING: Final = 16
 """Questions that may wait for an answer, with the one that is being answered."""
-OVERVIEW: Final = "overview"
-"""The kind of a question for the web page."""
 TIMEOUT: Final = 50.0
 """Seconds for an answer, with the wait for the turn: API servers give up after 60."""
 MAX_PAUSE: Final = 10.0
@@ -144,6 +143,11 @@ class WorkerAnswers:
     async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer:
         """Why a Pod, PodGroup or workload waits. Raises BusyError."""
         return await self._in_turn(namespace, lambda: self._ask({"kind": kind, "namespace": namespace, "name": name}))
+
+    async def review(self, namespace: str, objects: str) -> WorkerAnswer:
+        """Whether objects (JSON) would run if they were submitted to a namespace. Raises BusyError."""
+        question = {"kind": REVIEW, "namespace": namespace, "objects": objects}
+        return await self._in_turn(namespace, lambda: self._ask(question))
 
     async def queues(self, namespace: str, nothing: bytes) -> WorkerAnswer:
         """The queues of a namespace and the positions of its jobs there, at most ``KEEP`` seconds old. ``nothing``: the

@@ -20,6 +20,7 @@ from scheduler.api.reasons import no_such_object
 from scheduler.cluster.kube.scheduler.visibility.answers import WorkerAnswer
 from scheduler.cluster.kube.scheduler.visibility.limits import Allowance, QuestionRates, RateLimit
 from scheduler.cluster.kube.scheduler.visibility.page import PAGES, WebPage
+from scheduler.cluster.kube.scheduler.visibility.reviews import MAX_BYTES, AskedObject, asked_objects
 from scheduler.cluster.kube.scheduler.visibility.user import (
     FrontProxy,
     RefusedError,
@@ -35,7 +36,7 @@ from scheduler.cluster.kube.serving.tls import ServingContext
 from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
 from scheduler.cluster.kube.transport.errors import ApiError
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
-from scheduler.observability.connections import Connections, Limits
+from scheduler.observability.connections import BODY, Connections, Limits
 from scheduler.observability.role_metrics import VisibilityMetrics
 
 PREFIX: Final = f"/apis/{VISIBILITY_API_VERSION}"
@@ -43,7 +44,8 @@ EXPLAINED: Final = {entry.resource: kind for kind, entry in explained_kinds.EXPL
 """Resource -> the kind that is explained."""
 EXPLAIN: Final = "explain"
 QUOTAS: Final = "queuequotas"
-LIMITS: Final = Limits(connections=128, largest=1024, held=1024 * 1024)
+REVIEWS: Final = "runreviews"
+LIMITS: Final = Limits(connections=128, largest=MAX_BYTES, held=16 * MAX_BYTES)
 IN_FLIGHT: Final = 2
 """Questions of one user that are answered at a time, so that a user leaves places in the queue to others."""
 IN_FLIGHT_OF_NAMESPACE: Final = 4
@@ -60,6 +62,8 @@ class AnswerSource(Protocol):
     async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer: ...
 
     async def queues(self, namespace: str, nothing: bytes) -> WorkerAnswer: ...
+
+    async def review(self, namespace: str, objects: str) -> WorkerAnswer: ...
 
 
 class VisibilityServer:
@@ -99,6 +103,7 @@ class VisibilityServer:
         explain = f"{PREFIX}/namespaces/{{namespace}}/{{resource:{resources}}}/{{name}}/{EXPLAIN}"
         app.router.add_get(explain, self._answering(EXPLAIN, self._explain))
         app.router.add_get(f"{PREFIX}/namespaces/{{namespace}}/{QUOTAS}", self._answering(QUOTAS, self._quotas))
+        app.router.add_post(f"{PREFIX}/namespaces/{{namespace}}/{REVIEWS}", self._answering(REVIEWS, self._review))
         if self._page is not None:
             self._page.add_routes(app, PREFIX, self._viewer, self._rates.asked_about)
         self.port = await self._connections.serve(app, host, port, tls.tls, shutdown_timeout=1.0)
@@ -128,16 +133,32 @@ class VisibilityServer:
         async with self._authorized(request, ResourceAccess("list", namespace, QUOTAS)):
             return await self._source.queues(namespace, msgspec.json.encode(nothing))
 
+    async def _review(self, request: web.Request) -> WorkerAnswer:
+        namespace, body = name_in(request, "namespace"), request[BODY]
+        async with self._authorized(request, ResourceAccess("create", namespace, REVIEWS)) as user:
+            objects = asked_objects(body, namespace)
+            for access in dict.fromkeys([await self._write_access(namespace, each) for each in objects]):
+                await authorize(self._client, user, access)
+            return await self._source.review(namespace, body.decode())
+
+    async def _write_access(self, namespace: str, asked: AskedObject) -> ResourceAccess:
+        """The right that the submission of an object takes. Raises RequestError, and msgspec's errors."""
+        kind = asked.kind
+        selection = {"fieldSelector": f"metadata.name={asked.name}"}
+        exists = asked.name != "" and asked.name in await _names(self._client, kind, namespace, selection)
+        verb, name = ("update", asked.name) if exists else ("create", "")
+        return ResourceAccess(verb, namespace, kind.plural, name=name, api_version=kind.api_version)
+
     @asynccontextmanager
-    async def _authorized(self, request: web.Request, access: ResourceAccess) -> AsyncIterator[None]:
-        """Raises RefusedError unless the user may ask this, and may ask now."""
+    async def _authorized(self, request: web.Request, access: ResourceAccess) -> AsyncIterator[User]:
+        """Yields the user. Raises RefusedError unless the user may ask this, and may ask now."""
         user = await self._user(request)
         self._rates.asked_by(user)
         with self._in_flight.of(user):
             await authorize(self._client, user, access)
             self._rates.asked_about(access.namespace)
             with self._in_flight.about(access.namespace):
-                yield
+                yield user
 
     async def _user(self, request: web.Request) -> User:
         """The user that an API server names, or whose bearer token it is. Raises RefusedError."""
@@ -187,11 +208,12 @@ def _resources(*, page: bool) -> bytes:
         for resource in EXPLAINED
     ]
     quotas = {"name": QUOTAS, "singularName": "", "namespaced": True, "kind": "QueueQuota", "verbs": ["list"]}
+    reviews = {"name": REVIEWS, "singularName": "", "namespaced": True, "kind": "RunReview", "verbs": ["create"]}
     # Without `list` and `watch`: programs that watch all resources would take the events of the page for objects.
     pages = {"name": PAGES, "singularName": "", "namespaced": True, "kind": "Page", "verbs": ["get"]}
     document = {
         "apiVersion": "v1", "kind": "APIResourceList", "groupVersion": VISIBILITY_API_VERSION,
-        "resources": [*explained, quotas, *([pages] if page else [])],
+        "resources": [*explained, quotas, reviews, *([pages] if page else [])],
     }  # fmt: skip
     return msgspec.json.encode(document)
 

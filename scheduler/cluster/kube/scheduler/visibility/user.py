@@ -73,10 +73,15 @@ async def answer_or_refusal(question: Awaitable[web.StreamResponse], subject: st
         return status_response(503, "the API server did not confirm who asks and what is allowed", 1.0)
 
 
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of an object."""
+    return _NAME.fullmatch(text) is not None
+
+
 def name_in(request: web.Request, part: str) -> str:
     """A part of the path that is the name of an object. Raises RefusedError."""
     text = request.match_info[part]
-    if not _NAME.fullmatch(text):
+    if not is_name(text):
         raise RefusedError(400, f"{text[:64]!r} cannot be a {part}")
     return text
 
@@ -162,16 +167,16 @@ async def is_allowed(client: ApiClient, user: User, access: ResourceAccess) -> b
 
 
 async def authorize(client: ApiClient, user: User, access: ResourceAccess) -> None:
-    """Raises RefusedError unless the user has a right in the group of the aggregated API; otherwise raises as
-    ``is_allowed``."""
+    """Raises RefusedError unless the user has a right; otherwise raises as ``is_allowed``."""
     if await is_allowed(client, user, access):
         return
     what = f"{access.resource}/{access.subresource}" if access.subresource else access.resource
-    group = VISIBILITY_API_VERSION.partition("/")[0]
+    group, _, _ = access.api_version.rpartition("/")
     where = f"in the namespace {access.namespace!r}" if access.namespace else "at the cluster scope"
+    qualified = f"{what}.{group}" if group else what
     raise RefusedError(
         403,
-        f"{what}.{group}{f' {access.name!r}' if access.name else ''} is forbidden: User {user.name!r} cannot "
+        f"{qualified}{f' {access.name!r}' if access.name else ''} is forbidden: User {user.name!r} cannot "
         f"{access.verb} resource {what!r} in API group {group!r} {where}",
     )
 

@@ -16,6 +16,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from scheduler.api.explained_kinds import EXPLAINED
 from scheduler.cluster.kube.scheduler.visibility.answers import BusyError, WorkerAnswer
 from scheduler.cluster.kube.scheduler.visibility.limits import QuestionRates, RateLimit
+from scheduler.cluster.kube.scheduler.visibility.reviews import MAX_BYTES
 from scheduler.cluster.kube.scheduler.visibility.server import IN_FLIGHT_OF_NAMESPACE, PREFIX, VisibilityServer
 from scheduler.cluster.kube.scheduler.visibility.user import FrontProxy, FrontProxyError, User, read_front_proxy
 from scheduler.cluster.kube.serving.certificates import renewed, to_pem
@@ -54,9 +55,20 @@ class World:
         await self.hold.wait()
         return self.answer
 
+    async def review(self, namespace: str, objects: str) -> WorkerAnswer:
+        self.asked.append((namespace, objects))
+        return self.answer
+
     async def queues(self, namespace: str, nothing: bytes) -> WorkerAnswer:
         self.asked.append((namespace,))
         return WorkerAnswer(200, body=msgspec.Raw(nothing))
+
+    async def post(self, path: str, body: bytes, token: str = "alice") -> tuple[int, Any]:
+        url = f"https://127.0.0.1:{self.server.port}{path}"
+        headers = {"Authorization": f"Bearer {token}"}
+        async with self._session.post(url, headers=headers, data=body) as response:
+            text = await response.text()
+            return response.status, msgspec.json.decode(text) if text.startswith("{") else text
 
     async def get(self, path: str, token: str = "alice", **headers: str) -> tuple[int, Any]:
         if token:
@@ -82,6 +94,9 @@ async def world(rates: QuestionRates | None = None, reviews: RateLimit | None = 
         class Late:
             async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer:
                 return await made[0].explain(kind, namespace, name)
+
+            async def review(self, namespace: str, objects: str) -> WorkerAnswer:
+                return await made[0].review(namespace, objects)
 
             async def queues(self, namespace: str, nothing: bytes) -> WorkerAnswer:
                 return await made[0].queues(namespace, nothing)
@@ -329,7 +344,99 @@ def test_discovery_names_the_resources_and_needs_no_rights() -> None:
             assert {(each["name"], *each["verbs"]) for each in answer["resources"]} == {
                 *((f"{entry.resource}/explain", "get") for entry in EXPLAINED.values()),
                 ("queuequotas", "list"),
+                ("runreviews", "create"),
             }
+
+    run(scenario)
+
+
+# --- objects that are not submitted yet -------------------------------------------------------------------------------
+REVIEWS = f"{PREFIX}/namespaces/research/runreviews"
+
+
+def job(name: str = "new", **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, **metadata},
+        "spec": {},
+    }
+
+
+def listed(*objects: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+def test_a_question_about_new_objects_takes_the_right_to_ask_and_the_rights_to_create_them() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"generateName": "data-"}}
+            body = listed(job("train"), job("new"), job("other"), claim)
+            assert await w.post(REVIEWS, body) == (200, {"a": 1})
+            assert w.asked == [("research", body.decode())]
+            rights = [call.body["spec"]["resourceAttributes"] for call in w.api.to("POST", ACCESS)]
+            assert [(each["verb"], each["group"], each["resource"], each["name"]) for each in rights] == [
+                ("create", "visibility.volcano-py.io", "runreviews", ""),
+                ("update", "batch.volcano.sh", "jobs", "train"),
+                ("create", "batch.volcano.sh", "jobs", ""),
+                ("create", "", "persistentvolumeclaims", ""),
+            ]
+            assert {each["namespace"] for each in rights} == {"research"}
+
+    run(scenario)
+
+
+def test_who_may_not_create_a_job_gets_no_answer_about_it() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+
+            async def access(call: Call, request: web.Request) -> Reply:
+                allowed = call.body["spec"]["resourceAttributes"]["resource"] == "runreviews"
+                return {"status": {"allowed": allowed}}
+
+            w.api.on("POST", ACCESS, access)
+            status, answer = await w.post(REVIEWS, listed(job()))
+            assert (status, answer["reason"]) == (403, "Forbidden")
+            assert "User 'alice' cannot create resource 'jobs' in API group 'batch.volcano.sh'" in answer["message"]
+            assert w.asked == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"kind: Job", "as JSON"),
+        (b"{" * 5000, "as JSON"),
+        (b'{"items": 3}', "as JSON"),
+        (b'{"kind": "Job"}', "as JSON"),
+        (b"\xff", "as JSON"),
+        (listed(), "0 objects; a question has 1 to 32"),
+        (listed(*(job(f"j{i}") for i in range(33))), "33 objects"),
+        (listed(job(namespace="secret")), "is in namespace secret, not research"),
+        (listed(job("a,metadata.namespace=secret")), "cannot be a name"),
+        (listed({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}), "Node of v1 cannot be asked about"),
+        (listed({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}}), "Queue"),
+        (listed({"apiVersion": "v1", "kind": "Job", "metadata": {"name": "q"}}), "Job of v1 cannot be asked about"),
+    ],
+)  # fmt: skip
+def test_what_is_no_question_about_objects_of_the_namespace_reaches_no_process(body: bytes, words: str) -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            status, answer = await w.post(REVIEWS, body)
+            assert (status, answer["reason"]) == (400, "BadRequest")
+            assert words in answer["message"]
+            assert w.asked == []
+
+    run(scenario)
+
+
+def test_a_question_that_is_too_large_is_refused() -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            status, _ = await w.post(REVIEWS, b" " * (MAX_BYTES + 1))
+            assert status == 413
+            assert w.asked == []
 
     run(scenario)
 

@@ -1,0 +1,307 @@
+"""Whether jobs would run if they were submitted now: verdicts, numbers, and reasons as the scheduler words them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from scheduler.api.names import CARD_NAME, CARD_REQUEST
+from scheduler.cluster.manifests import ManifestError
+from scheduler.cluster.memory import Simulation
+from scheduler.explain.can_run import RunAnswer, Verdict, can_run
+from scheduler.explain.document import run_document
+from scheduler.explain.submitted import number_of_pods, submitted
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.configuration_file import parse_configuration
+from tests.builders import NAME, Raw, group, manifests, node, pod, pods, queue
+from tests.unit.explain.small_clusters import DEFAULT
+from tests.unit.explain.test_workloads import deployment, flow, job_template, template, vcjob_spec, workload
+from tests.unit.plugins.capacity_card.cards import GPU, H200, card_pod, gpu_node, quota_queue
+
+RUNS, WAITS, NEVER = Verdict.RUNS, Verdict.WAITS, Verdict.NEVER
+CAPACITY = parse_configuration(
+    "actions: enqueue, allocate, backfill\n"
+    "tiers:\n- plugins: [{name: priority}, {name: gang}]\n"
+    "- plugins: [{name: predicates}, {name: capacity}, {name: nodeorder}]\n"
+)
+CARDS = parse_configuration(
+    "actions: enqueue, allocate, backfill\n"
+    "tiers:\n- plugins: [{name: priority}, {name: gang}]\n"
+    "- plugins: [{name: predicates}, {name: capacity-card, arguments: {cardUnlimitedCpuMemory: true}}]\n"
+)
+
+
+def vcjob(name: str = "train", cpu: str = "1", replicas: int = 2, minimum: int | None = None, **spec: Any) -> Raw:
+    its = {**vcjob_spec(cpu, replicas), "minAvailable": replicas if minimum is None else minimum, **spec}
+    return workload("batch.volcano.sh/v1alpha1", "Job", name, **its)
+
+
+def answers(cluster: list[Any], *objects: Raw, conf: Configuration = DEFAULT) -> list[RunAnswer]:
+    simulation = Simulation(manifests(*cluster), conf, [NAME])
+    beside, jobs = submitted(manifests(*objects), "default")
+    return can_run(simulation, beside, jobs)
+
+
+def answer(cluster: list[Any], *objects: Raw, conf: Configuration = DEFAULT) -> RunAnswer:
+    (only,) = answers(cluster, *objects, conf=conf)
+    return only
+
+
+def full(cpu: str = "4c") -> list[Any]:
+    """A node of 4 cpu, some of which a running Pod holds."""
+    return [node("n1", "4c+8Gi"), group("other", phase="Running"), pod("other-0", cpu, "other", on="n1")]
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+def test_a_job_that_fits_runs() -> None:
+    it = answer([node("n1")], vcjob(cpu="2"))
+
+    assert (it.verdict, it.admitted, it.fits_empty) == (RUNS, True, True)
+    assert (it.pods, it.needed, it.find_node, it.placed) == (2, 2, 2, 2)
+    assert it.state == "it gets its nodes in the session after 1 more"
+
+
+def test_a_job_for_which_others_leave_too_little_waits() -> None:
+    it = answer(full("3c"), vcjob(cpu="1"))
+
+    assert (it.verdict, it.fits_empty) == (WAITS, True)
+    assert (it.pods, it.find_node, it.placed) == (2, 1, 0)
+    assert it.now is not None and [(gate.kind.value, gate.plugin) for gate in it.now.gates] == [
+        ("enqueue", "overcommit")
+    ]
+
+
+def test_a_job_that_no_node_can_take_never_runs() -> None:
+    it = answer([*full(), node("n2", "4c+8Gi")], vcjob(cpu="5", replicas=1))
+
+    assert (it.verdict, it.fits_empty, it.find_node) == (NEVER, False, 0)
+    assert it.empty is not None and any("most free on one node 4" in gate.message for gate in it.empty.gates)
+
+
+def test_a_gang_with_its_minimum_runs_though_not_all_of_its_pods_find_a_node() -> None:
+    it = answer([node("n1", "4c+8Gi")], vcjob(cpu="2", replicas=3, minimum=2))
+
+    assert (it.verdict, it.pods, it.needed, it.placed) == (RUNS, 3, 2, 2)
+
+
+def test_pods_of_daemon_sets_are_on_the_empty_cluster_too() -> None:
+    agent = pod("agent", "1c", on="n1")
+    agent["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d1", "controller": True}
+    ]
+
+    assert answer([node("n1", "4c+8Gi"), agent], vcjob(cpu="4", replicas=1)).verdict is NEVER
+    assert answer([node("n1", "4c+8Gi"), agent], vcjob(cpu="3", replicas=1)).verdict is RUNS
+
+
+def test_victims_of_preemption_are_counted() -> None:
+    conf = parse_configuration(
+        "actions: enqueue, allocate, preempt\n"
+        "tiers:\n- plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: predicates}]\n"
+    )
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    low = pod("low-0", "4c", "low", on="n1", annotations={"volcano.sh/preemptable": "true"})
+    cluster = [node("n1", "4c+8Gi"), high, group("low", phase="Running"), low]
+
+    it = answer(cluster, vcjob(cpu="3", replicas=1, priorityClassName="high"), conf=conf)
+
+    assert (it.verdict, it.evictions, it.evicted) == (RUNS, 1, ("default/low-0",))
+
+
+# --- quota ------------------------------------------------------------------------------------------------------------
+def gold(cpu: str) -> list[Any]:
+    """Eight free cpus, and a queue of which a Pod uses 2 cpus."""
+    running = [group("mine", "gold", asks="2c", phase="Running"), pod("mine-0", "2c", "mine", on="n1")]
+    return [node("n1", "10c+80Gi"), queue("gold", capability=cpu), *running]
+
+
+def test_a_job_beyond_the_rest_of_its_queue_waits_though_there_are_nodes() -> None:
+    it = answer(gold("4c"), vcjob(cpu="2", queue="gold"), conf=CAPACITY)
+
+    assert (it.verdict, it.admitted, it.fits_empty) == (WAITS, False, True)
+    assert (it.pods, it.find_node, it.placed) == (2, 2, 0)
+    (cpu,) = (its for its in it.amounts if its.resource == "cpu")
+    assert (cpu.queue, cpu.asked, cpu.used, cpu.limit, cpu.within) == ("gold", 4000, 2000, 4000, False)
+    assert it.now is not None
+    assert [gate.plugin for gate in it.now.gates] == ["capacity"]
+    assert "queue resource quota insufficient" in it.now.gates[0].message
+
+
+def test_a_job_beyond_the_whole_quota_of_its_queue_never_runs() -> None:
+    it = answer(gold("3c"), vcjob(cpu="2", queue="gold"), conf=CAPACITY)
+
+    assert (it.verdict, it.fits_empty) == (NEVER, False)
+    assert it.empty is not None and "queue resource quota insufficient" in it.empty.gates[0].message
+
+
+def test_cards_are_counted_by_model_and_cpu_of_pods_with_cards_is_not() -> None:
+    holder = card_pod("mine-0", "mine", asks=f"1c+{GPU}=2", on="n1")
+    limited = quota_queue("gold", {H200: 3}, capability="1c")
+    cluster = [gpu_node("n1"), limited, group("mine", "gold", phase="Running"), holder]
+    asked = vcjob(replicas=2, queue="gold")
+    asked["metadata"]["annotations"] = {CARD_REQUEST: json.dumps({H200: 2})}
+    its = asked["spec"]["tasks"][0]["template"]
+    its["metadata"] = {"annotations": {CARD_NAME: H200}}
+    its["spec"]["containers"][0]["resources"] = {"limits": {GPU: "1", "cpu": "4"}}
+
+    it = answer(cluster, asked, conf=CARDS)
+
+    (card,) = it.amounts
+    assert (card.queue, card.resource, card.within, card.excess) == ("gold", H200, False, 1000)
+    assert (card.asked, card.used, card.limit) == (2000, 2000, 3000)
+    assert (it.verdict, it.admitted, it.find_node) == (WAITS, False, 2)
+    assert it.now is not None and it.now.gates[0].message.startswith(f"Queue <gold> has insufficient <{H200}> quota")
+
+
+def test_a_resource_quota_of_the_namespace_refuses_a_pod_in_the_words_of_the_api_server() -> None:
+    limit = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small", "namespace": "default"}}
+    limit["spec"] = {"hard": {"requests.cpu": "1"}}
+
+    it = answer([node("n1"), limit], pod("p", "2c"))
+
+    assert it.verdict is NEVER
+    assert it.refusal == (
+        'pods "p" is forbidden: exceeded quota: small, requested: requests.cpu=2, used: requests.cpu=0, '
+        "limited: requests.cpu=1"
+    )
+
+
+# --- admission --------------------------------------------------------------------------------------------------------
+def test_what_admission_refuses_is_answered_in_its_words() -> None:
+    it = answer([node("n1")], vcjob(queue="missing"))
+
+    assert (it.verdict, it.now) == (NEVER, None)
+    assert it.refusal.startswith('admission webhook "validatejob.volcano.sh" denied the request: ')
+    assert "unable to find job queue" in it.refusal
+
+
+def test_a_closed_queue_refuses() -> None:
+    it = answer([node("n1"), queue("gold", state="Closed")], vcjob(queue="gold"))
+
+    assert it.verdict is NEVER and "queue `gold` status is `Closed`" in it.refusal
+
+
+def test_a_malformed_field_is_refused() -> None:
+    it = answer([node("n1")], pod("p", "many c"))
+
+    assert it.verdict is NEVER and "many" in it.refusal
+
+
+# --- kinds ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("objects", "kind", "number"),
+    [
+        ([vcjob()], "Job", 2),
+        ([pod("p", "1c")], "Pod", 1),
+        ([group("g", minimum=2), *pods("p", 2, "1c", "g")], "PodGroup", 2),
+        ([deployment(2)], "Deployment", 2),
+        ([workload("apps/v1", "StatefulSet", "web", replicas=2, template=template())], "StatefulSet", 2),
+        ([workload("batch/v1", "Job", "web", parallelism=2, completions=4, template=template())], "Job", 2),
+        ([workload("batch.volcano.sh/v1alpha1", "CronJob", "nightly", schedule="@daily",
+                   jobTemplate={"spec": vcjob_spec("1", 2)})], "CronJob", 2),
+        ([workload("batch/v1", "CronJob", "nightly", schedule="@daily",
+                   jobTemplate={"spec": {"parallelism": 2, "template": template()}})], "CronJob", 2),
+        ([job_template("first", "1"), flow(("first", ()))], "JobFlow", 1),
+        ([group("own", minimum=2), deployment(group="own")], "Deployment", 2),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_each_kind_runs_where_it_fits_and_waits_where_it_does_not(objects: list[Raw], kind: str, number: int) -> None:
+    room = [node("n1", "8c+8Gi")]
+    taken = [*room, group("other", phase="Running"), pod("other-0", "8c", "other", on="n1")]
+
+    runs, waits = answer(room, *objects), answer(taken, *objects)
+
+    assert (runs.verdict, runs.kind, runs.pods, runs.placed) == (RUNS, kind, number, number)
+    assert (waits.verdict, waits.kind, waits.pods, waits.placed) == (WAITS, kind, number, 0)
+    assert waits.find_node == 0
+
+
+def test_a_workload_without_a_minimum_waits_until_all_its_pods_have_a_node() -> None:
+    it = answer(full("1c"), deployment(2))  # of 3 cpu each
+
+    assert (it.verdict, it.pods, it.needed, it.placed) == (NEVER, 2, 2, 1)
+
+
+def test_a_deployment_that_exists_is_asked_about_with_its_new_size() -> None:
+    small, large = deployment(1), deployment(2)
+    cluster = [node("n1", "4c+8Gi"), small]
+    simulation = Simulation(manifests(*cluster), DEFAULT, [NAME])
+    simulation.run()
+
+    _, jobs = submitted(manifests(large), "default")
+    (it,) = can_run(simulation, [], jobs)
+
+    assert (it.verdict, it.pods, it.placed) == (NEVER, 2, 1)
+
+
+def test_documents_are_submitted_in_order_and_each_sees_the_ones_before() -> None:
+    first, second = answers([node("n1", "4c+8Gi")], vcjob("a", "2"), vcjob("b", "2"))
+
+    assert (first.verdict, second.verdict, second.fits_empty) == (RUNS, WAITS, True)
+    document = run_document([first, second])
+    assert document["verdict"] == "waits"
+    assert [item["pods"] for item in document["items"]] == [
+        {"all": 2, "needed": 2, "findNode": 2, "placed": 2}, {"all": 2, "needed": 2, "findNode": 0, "placed": 0},
+    ]  # fmt: skip
+
+
+def test_objects_beside_a_job_are_created_before_it() -> None:
+    it = answer([node("n1")], vcjob(queue="mine"), queue("mine"))
+
+    assert it.verdict is RUNS
+
+
+def test_a_pod_with_scheduling_gates_waits_and_an_empty_cluster_says_nothing() -> None:
+    it = answer([node("n1")], pod("p", "1c", gated=True))
+
+    assert (it.verdict, it.fits_empty) == (WAITS, None)
+
+
+def test_a_suspended_job_waits() -> None:
+    it = answer([node("n1")], workload("batch/v1", "Job", "web", suspend=True, parallelism=2, template=template()))
+
+    assert (it.verdict, it.state) == (WAITS, "it is suspended (spec.suspend)")
+
+
+def test_pods_of_another_scheduler_never_get_a_node_from_this_one() -> None:
+    it = answer([node("n1")], pod("p", "1c", scheduler="default-scheduler"))
+
+    assert it.verdict is NEVER and it.state.startswith("its schedulerName is default-scheduler")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"metadata": {"ownerReferences": [{"kind": "Job", "name": "x", "uid": "u"}]}}, "ask about the owner"),
+        ({"metadata": {"annotations": {"volcano-py/what-if": "delete"}}}, "only simulate makes such changes"),
+        ({"spec": {"nodeName": "n1"}}, "no scheduler places a Pod that names its node"),
+    ],
+)
+def test_what_cannot_be_asked_about_is_refused(change: Raw, words: str) -> None:
+    raw = pod("p", "1c")
+    for field, values in change.items():
+        raw[field] = {**raw[field], **values}
+
+    with pytest.raises(ManifestError, match=words):
+        submitted(manifests(raw), "default")
+
+
+def test_something_has_to_be_asked_about() -> None:
+    with pytest.raises(ManifestError, match="no object to ask about"):
+        submitted(manifests(node("n1")), "default")
+
+
+@pytest.mark.parametrize(
+    ("raw", "number"),
+    [
+        (vcjob(replicas=7), 7),
+        (deployment(3), 3),
+        (pod("p"), 1),
+        (workload("apps/v1", "StatefulSet", "s", replicas="many"), 1),
+        (workload("batch.volcano.sh/v1alpha1", "CronJob", "c", jobTemplate={"spec": vcjob_spec("1", 4)}), 4),
+        (workload("batch.volcano.sh/v1alpha1", "Job", "c", tasks=[{"replicas": -3}, "?", {"replicas": 2}]), 3),
+    ],
+)
+def test_the_pods_that_are_asked_for_are_counted(raw: Raw, number: int) -> None:
+    assert number_of_pods(manifests(raw)) == number
