@@ -84,9 +84,9 @@ format: $(READY) ## Format the code and apply the safe fixes
 	$(BIN)/ruff format .
 
 # The modules of programs that start are compiled once, as in the image.
-bench bench-memory bench-commands bench-cluster bench-workloads bench-vcjobs bench-check profile: \
+bench bench-memory bench-commands bench-cluster bench-workloads bench-vcjobs bench-claims bench-check profile: \
   export PYTHONDONTWRITEBYTECODE :=
-bench bench-memory bench-commands bench-cluster bench-workloads bench-vcjobs bench-check profile: \
+bench bench-memory bench-commands bench-cluster bench-workloads bench-vcjobs bench-claims bench-check profile: \
   export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 .PHONY: bench
@@ -103,12 +103,13 @@ bench-scale: $(READY) ## Benchmark sessions with 10,000 to 1,000,000 Pods (3 GiB
 	@mkdir -p build
 	$(PY) -m benchmarks.scale --markdown build/scale.md --plot docs/images/scale.svg
 
-.PHONY: bench-commands bench-cluster bench-workloads bench-vcjobs
+.PHONY: bench-commands bench-cluster bench-workloads bench-vcjobs bench-claims
 bench-commands: ## Benchmark the commands explain and simulate on large clusters in files and on an API server
 bench-cluster: ## Benchmark against a real API server on this machine
 bench-workloads: ## Run kube-scheduler's performance workloads beside kube-scheduler; table in build/workloads.md
 bench-vcjobs: ## Benchmark the controllers on a real API server: a thousand vcjobs at once, an AscendJob and its rank table, alone and with all programs
-bench-commands bench-cluster bench-workloads bench-vcjobs: controlplane
+bench-claims: ## Repeat the experiments that were published for Volcano, beside kube-scheduler; table in build/claims.md
+bench-commands bench-cluster bench-workloads bench-vcjobs bench-claims: controlplane
 	@mkdir -p build
 	$(PY) -m benchmarks.rows --group $(@:bench-%=%)
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-MEMORY, COMMANDS, CLUSTER, WORKLOADS, VCJOBS = "memory", "commands", "cluster", "workloads", "vcjobs"
+MEMORY, COMMANDS, CLUSTER, WORKLOADS, VCJOBS, CLAIMS = "memory", "commands", "cluster", "workloads", "vcjobs", "claims"
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ ROWS: Final = {
     "acjob": Row(VCJOBS, "vcjobs", ("--acjob", "--jobs", "128", "--replicas", "8", "--nodes", "100")),
     "rank-tables": Row(VCJOBS, "rank_tables"),
     "acjob-flow": Row(VCJOBS, "acjob_flow"),
+    "claims": Row(CLAIMS, "claims", ("--markdown", "build/claims.md")),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from controlplane.client import ApiError
 from controlplane.run import ControlPlane
 from scheduler.api.kinds import ACJOB, CRON_JOB, HYPER_NODE, JOB_FLOW, POD, POD_GROUP, SERVICE, VCJOB, Kind, object_path
-from scheduler.api.names import JOB_NAME, TASK_SPEC
+from scheduler.api.names import GROUP_NAME, JOB_NAME, TASK_SPEC
 from tests.integration.installation import EXAMPLES
 
 Json = dict[str, Any]
@@ -125,6 +125,69 @@ def ray(stage: Stage) -> None:
     stage.create("ray")
     stage.runs("ray", "ray-head-0", "ray-worker-0", "ray-worker-1")
     assert stage.get(SERVICE, "ray-head-svc")
+
+
+def mxnet(stage: Stage) -> None:
+    stage.create("mxnet")
+    pods = ["mxnet-scheduler-0", *(f"mxnet-{role}-{i}" for role in ("server", "worker") for i in range(2))]
+    stage.runs("mxnet", *pods)
+    assert stage.get(SERVICE, "mxnet")  # the scheduler is found as mxnet-scheduler-0.mxnet
+    pod = stage.api.get(object_path(POD, stage.namespace, "mxnet-scheduler-0"))["spec"]
+    assert (pod["hostname"], pod["subdomain"]) == ("mxnet-scheduler-0", "mxnet")
+    stage.end(*pods)
+    stage.completes("mxnet")
+
+
+def paddlepaddle(stage: Stage) -> None:
+    stage.create("paddlepaddle")
+    trainers = [f"paddlepaddle-trainer-{i}" for i in range(2)]
+    stage.runs("paddlepaddle", "paddlepaddle-pserver-0", "paddlepaddle-pserver-1", *trainers)
+    (container,) = stage.api.get(object_path(POD, stage.namespace, trainers[1]))["spec"]["containers"]
+    assert {"TRAINING_ROLE", "VC_PSERVER_HOSTS", "VC_TRAINER_NUM", "VC_TASK_INDEX"} <= {
+        each["name"] for each in container["env"]
+    }
+    stage.end(*trainers)
+    stage.completes("paddlepaddle")
+    stage.until(lambda: not stage.pods({TASK_SPEC: "pserver"}, running=False))
+
+
+def horovod(stage: Stage) -> None:
+    stage.create("horovod")
+    stage.runs("horovod", "horovod-master-0", *(f"horovod-worker-{i}" for i in range(3)))
+    stage.end("horovod-master-0")
+    stage.completes("horovod")
+    stage.until(lambda: not stage.pods({TASK_SPEC: "worker"}, running=False))
+
+
+def spark(stage: Stage) -> None:
+    stage.create("spark")
+    driver, *executors = "spark-pi-driver", "spark-pi-exec-1", "spark-pi-exec-2"
+    stage.until(lambda: stage.pods() == [driver])
+    found = stage.api.get(object_path(POD, stage.namespace, driver))
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": driver, "uid": found["metadata"]["uid"], "controller": True}
+    for number, name in enumerate(executors, 1):  # as the driver creates them
+        labels = {"spark-role": "executor", "spark-exec-id": str(number), "spark-app-name": "spark-pi"}
+        annotations = {GROUP_NAME: "spark-pi"}
+        meta = {"name": name, "labels": labels, "annotations": annotations, "ownerReferences": [owner]}
+        requests = {"cpu": "1", "memory": "1408Mi"}
+        container = {"name": "spark-kubernetes-executor", "image": "spark", "resources": {"requests": requests}}
+        spec = {"schedulerName": "volcano-py", "restartPolicy": "Never", "containers": [container]}
+        stage.api.create(object_path(POD, stage.namespace, "").rstrip("/"), {"metadata": meta, "spec": spec})
+    stage.until(lambda: stage.pods() == [driver, *executors])
+    stage.until(lambda: _status(stage.get(POD_GROUP, "spark-pi")).get("phase") == "Running")
+    stage.end(*executors, driver)
+    stage.until(lambda: _status(stage.get(POD_GROUP, "spark-pi")).get("phase") == "Completed")
+
+
+def flink(stage: Stage) -> None:
+    stage.create("flink")
+    stage.until(lambda: len(stage.pods({"app": "flink"})) == 3)
+    stage.until(lambda: _status(stage.get(POD_GROUP, "flink")).get("phase") == "Running")
+    path = f"/apis/apps/v1/namespaces/{stage.namespace}/deployments/flink-taskmanager"
+    stage.api.patch(path, {"spec": {"replicas": 3}})
+    stage.until(lambda: len(stage.pods({"component": "taskmanager"})) == 3)
+    groups = stage.api.get(object_path(POD_GROUP, stage.namespace, "").rstrip("/"))["items"]
+    assert [group["metadata"]["name"] for group in groups] == ["flink"]
 
 
 def cronjob(stage: Stage) -> None:
@@ -266,7 +329,12 @@ OTHERS = (
     mpi,
     pytorch,
     tensorflow,
+    mxnet,
+    paddlepaddle,
+    horovod,
     ray,
+    spark,
+    flink,
     cronjob,
     jobflow,
     queues,
