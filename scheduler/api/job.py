@@ -313,10 +313,10 @@ class Job(msgspec.Struct, eq=False):
 
     @property
     def is_online(self) -> bool:
-        """A workload that runs services manages its Pods: a ReplicaSet, StatefulSet or ReplicationController."""
+        """Whether one of its Pods is online (``workloads.is_online``)."""
         for group in self.by_status.values():
             for task in group.values():
-                if task.cls.workload:
+                if task.cls.online:
                     return True
         return False
 

@@ -122,6 +122,14 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation by which ``kubectl apply`` repeats the whole object."""
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
+# --- Workloads ---
+WORKLOAD: Final = "volcano-py/workload"
+"""Label of a Pod: whether it is online or offline, whatever its owner is (``api/workloads.py``)."""
+ONLINE: Final = "online"
+OFFLINE: Final = "offline"
+POD_TEMPLATE_HASH: Final = "pod-template-hash"
+"""Label of the Pods of a Deployment. Its value is the end of the name of their ReplicaSet."""
+
 # --- Signed records ---
 SIGNING_KEY_SECRET: Final = "volcano-py-signing-key"
 """Default name of the Secret with the signing key."""
@@ -150,6 +158,8 @@ HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 NAMESPACE_WEIGHT: Final = "volcano.sh/namespace.weight"
 """Entry in the limits of a ResourceQuota: the weight of its namespace."""
+NO_QUEUE: Final = "(no queue)"
+"""Shown in place of the name of a queue for Pods that belong to none."""
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 RESOURCE_GROUP: Final = "volcano.sh/resource-group"
 NODEGROUP_NAME: Final = "volcano.sh/nodegroup-name"
@@ -324,8 +334,8 @@ VGPU_NODE_LOCK: Final = "hamivgpu"
 HAMI_NODE_LOCK: Final = "hami.io/mutex.lock"
 """Annotations of a Node: the time since which it is locked, while devices are allocated to one Pod."""
 
-CLASS_LABELS: Final[tuple[str, ...]] = (ACJOB_OPERATOR_NAME, NPU_JOB_KIND, VNPU_DVPP, VNPU_LEVEL)
-"""Pod labels that plugins read when they place a task. Selectors add the keys that they name."""
+CLASS_LABELS: Final[tuple[str, ...]] = (ACJOB_OPERATOR_NAME, NPU_JOB_KIND, VNPU_DVPP, VNPU_LEVEL, WORKLOAD)
+"""Pod labels that plugins read when they place a task, and that reports read. Selectors add the keys that they name."""
 CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
     CARD_CARD,
     CARD_NAME,

@@ -123,6 +123,8 @@ class TaskClass:
     """Their ResourceClaims; empty for Pods on nodes."""
     workload: str = ""
     """``Kind/name`` of the ReplicationController, ReplicaSet or StatefulSet that manages the Pods, or ""."""
+    online: bool = False
+    """Whether its tasks serve until they are stopped (``workloads.is_online``)."""
 
     @property
     def at_queue_gate(self) -> bool:

@@ -34,12 +34,13 @@ from scheduler.api.pod_rules import Pin, pin_of
 from scheduler.api.resource import Dimensions, is_empty
 from scheduler.api.selectors import NOTHING_SELECTED, FieldReporter, ignore_field
 from scheduler.api.task import MountedClaim, PodClaim, Task, TaskClass, without_variables
+from scheduler.api.workloads import is_online
 from scheduler.cache.named_labels import NamedLabels
 from scheduler.cache.pod_tasks import NO_LABELS
 from scheduler.cache.selection_table import SelectionTable, workload_of
 from scheduler.cache.versioning import SnapshotDict
 
-_Shape = tuple[str, bytes, tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[PodClaim, ...], str]
+_Shape = tuple[str, bytes, tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[PodClaim, ...], str, bool]
 _Key = tuple[_Shape, tuple[MountedClaim, ...]]
 _EMPTY_VOLUME = Volume()
 _encode = msgspec.json.Encoder().encode
@@ -69,8 +70,8 @@ class ClassTable:
         self._annotation_keys = frozenset(self.annotation_keys)
 
     def of(self, pod: Pod, device_claims: tuple[PodClaim, ...] = (), report: FieldReporter = ignore_field) -> TaskClass:
-        """Returns the class of a Pod. ``report``: receives malformed amounts of its status, which are ignored. Raises
-        QuantityError if its requests are malformed."""
+        """Returns the class of a Pod. ``report``: receives malformed amounts of its status, and invalid labels, which
+        are ignored. Raises QuantityError if its requests are malformed."""
         spec = msgspec.structs.replace(
             without_variables(held_spec(pod, report) if pod.spec.node_name else pod.spec),
             node_name="",
@@ -86,9 +87,9 @@ class ClassTable:
         if annotations and not self._annotation_keys.isdisjoint(annotations):
             kept = tuple([(key, annotations[key]) for key in self.annotation_keys if key in annotations])
         claims = mounted_claims(pod) if pod.spec.volumes else ()
-        workload = workload_of(meta.owner_references)
+        owner = workload_of(meta.owner_references), is_online(meta, report)
         return self._intern(
-            meta.namespace, _encode(spec), spec, meta.labels or NO_LABELS, kept, claims, device_claims, workload
+            meta.namespace, _encode(spec), spec, meta.labels or NO_LABELS, kept, claims, device_claims, owner
         )
 
     def add_annotation_keys(self, keys: Iterable[str]) -> None:
@@ -102,7 +103,14 @@ class ClassTable:
         annotations = tuple(cls.annotations.items())
         encoded = self._specs[cls.id]
         return self._intern(
-            cls.namespace, encoded, cls.spec, labels, annotations, cls.claims, device_claims, cls.workload
+            cls.namespace,
+            encoded,
+            cls.spec,
+            labels,
+            annotations,
+            cls.claims,
+            device_claims,
+            (cls.workload, cls.online),
         )
 
     def affinity_classes(self) -> tuple[TaskClass, ...]:
@@ -142,14 +150,15 @@ class ClassTable:
         annotations: tuple[tuple[str, str], ...],
         claims: tuple[MountedClaim, ...],
         device_claims: tuple[PodClaim, ...],
-        workload: str,
+        owner: tuple[str, bool],
     ) -> TaskClass:
+        """``owner``: the fields ``workload`` and ``online`` of the class."""
         if spec.affinity is not None or spec.topology_spread_constraints:
             self.labels.name_own(namespace, spec, labels)
         selections = self.selections.of(namespace)
         selected = NO_KEYS if selections is NOTHING_SELECTED else selections.keys(labels)
         kept = self.labels.kept(namespace, labels, selected) if labels else ()
-        shape = (namespace, encoded, kept, annotations, device_claims, workload)
+        shape = (namespace, encoded, kept, annotations, device_claims, *owner)
         key = (shape, claims)
         cls = self._classes.get(key)
         if cls is None:
@@ -167,7 +176,8 @@ class ClassTable:
                 claims=claims,
                 shape_id=self._shape_ids.setdefault(shape, self._next_id) if claims else -1,
                 device_claims=device_claims,
-                workload=workload,
+                workload=owner[0],
+                online=owner[1],
                 pinned_to=pin.node if pin is not None else "",
                 pin_id=self._pin_id(shape, pin) if pin is not None else -1,
             )

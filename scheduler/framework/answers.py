@@ -19,6 +19,7 @@ from scheduler.framework.combining import Function, PluginFunctions
 from scheduler.framework.extension import (
     ALLOCATABLE,
     ALLOCATABLE_NOW,
+    CARDS_IN_USE,
     DESERVED,
     FIGURES,
     FILTER,
@@ -45,7 +46,7 @@ from scheduler.framework.extension import (
     VICTIM_TASKS,
     ExtensionPoint,
 )
-from scheduler.framework.figures import Figures, QueueUsage
+from scheduler.framework.figures import CardsByUser, Figures, QueueUsage
 
 Key = tuple[Any, ...]
 
@@ -215,6 +216,10 @@ class Answers(PluginFunctions):
     def queue_usage(self, queue: Queue) -> dict[str, QueueUsage]:
         """Returns the usage of a queue for each name that plugins limit."""
         return {name: usage for by_name in self.ask(QUEUE_USAGE, queue) for name, usage in by_name.items()}
+
+    def cards_in_use(self) -> CardsByUser:
+        """Returns the cards that Pods use. Called when the session is closed."""
+        return {user: cards for found in self.ask(CARDS_IN_USE) for user, cards in found.items()}
 
     def deserved(self) -> dict[str, Vector]:
         """Returns queue -> the amounts that it deserves: as the plugin that divides the cluster has computed them; of a

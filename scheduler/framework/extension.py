@@ -44,7 +44,7 @@ from scheduler.api.resource import Vector
 from scheduler.api.sub_job import SubJob
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Filter, Score
-from scheduler.framework.figures import Figures, QueueUsage
+from scheduler.framework.figures import CardsByUser, Figures, QueueUsage
 
 F = TypeVar("F", bound=Callable[..., Any])
 F_co = TypeVar("F_co", bound=Callable[..., Any], covariant=True)
@@ -345,6 +345,11 @@ def PREPARATIONS(task: Task, row: int, /) -> Iterable[Preparation]:
 def QUEUE_USAGE(queue: Queue, /) -> Mapping[str, QueueUsage]:
     """Returns the usage of each name that the plugin limits, such as a card model. It is shown wherever resources of
     queues are: in their status, in metrics and by the command line."""
+
+
+@extension_point("", Combine.EACH, (Mapping,))
+def CARDS_IN_USE() -> CardsByUser:
+    """Returns the cards that Pods use, by queue, namespace and workload, for metrics."""
 
 
 @extension_point("", Combine.EACH, (Iterable,))

@@ -58,10 +58,31 @@ class QueueUsage(NamedTuple):
     """The used amount beyond the limit. None: queues do not borrow from each other."""
     lent: float | None = None
     """The part of the limit that other queues use."""
+    online: float | None = None
+    """The used amount of online Pods (``workloads.is_online``). None: not known."""
+
+    @property
+    def offline(self) -> float | None:
+        """The used amount of the other Pods. None: not known."""
+        return None if self.online is None else self.used - self.online
 
 
 UsageByQueue = Mapping[str, Mapping[str, QueueUsage]]
 """Queue -> name -> usage."""
+
+
+class CardUser(NamedTuple):
+    """Pods that use cards."""
+
+    queue: str
+    """The queue that is charged for them; "": none is."""
+    namespace: str
+    online: bool
+    """Whether they are online (``workloads.is_online``)."""
+
+
+CardsByUser = Mapping[CardUser, Mapping[str, float]]
+"""User -> card -> what its Pods hold, including terminating ones, in thousandths."""
 
 
 class QueueShare(msgspec.Struct, frozen=True):

@@ -112,6 +112,8 @@ def _card_status(usage: QueueUsage) -> dict[str, str]:
         "requested": usage.requested,
         "borrowed": usage.borrowed,
         "lent": usage.lent,
+        "online": usage.online if usage.used else None,
+        "offline": usage.offline if usage.used else None,
     }
     return {name: format_milli(amount) for name, amount in names.items() if amount is not None}
 

@@ -204,6 +204,7 @@ class Registration:
     add_cards = _registers(points.CARDS, _add)
     add_preparations = _registers(points.PREPARATIONS, _add)
     add_queue_usage = _registers(points.QUEUE_USAGE, _add)
+    add_cards_in_use = _registers(points.CARDS_IN_USE, _add)
     add_node_devices = _registers(points.NODE_DEVICES, _add)
     add_device_faults = _registers(points.DEVICE_FAULTS, _add)
     add_held_amounts = _registers(points.HELD_AMOUNTS, _add)

@@ -82,8 +82,7 @@ class SessionFigures(Collector):
         there are no settled jobs; ``bound``: keys of the jobs with Pods that were bound, and when; ``figures`` and
         ``usage``: what its plugins report.
 
-        Returns what the jobs of these queues hold: the online ones, whose Pods a ReplicaSet, a StatefulSet or a
-        ReplicationController manages, and the others.
+        Returns what the jobs of these queues hold: the online ones (``Job.is_online``) and the others.
         """
         newly = {
             key: _Scheduled((without_uid(job.name), job.queue, job.namespace), job.creation, when)

@@ -144,10 +144,11 @@ def page(installed: Installation) -> dict[str, Any]:
         return {}
 
 
-def metric(installed: Installation, name: str) -> float | None:
+def metric(installed: Installation, name: str, **more: str) -> float | None:
+    """The value of a metric of the queue. ``more``: its other labels."""
     with urlopen(f"http://127.0.0.1:{installed.roles['scheduler'].metrics}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    labels = {"queue_name": "cr-queue1", "resource": H200}
+    labels = {"queue_name": "cr-queue1", **more}
     samples = (s for family in text_string_to_metric_families(text) for s in family.samples)
     return next((s.value for s in samples if s.name == name and s.labels == labels), None)
 
@@ -157,7 +158,8 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
 
     # The job of the design gets its two cards, although it requests more cpu than the queue may use.
     api.create(JOBS, vcjob("cr-job", 2))
-    wait(lambda: cards(installed) == {"quota": "3", "used": "2", "inqueue": "0", "requested": "2"}, 60)
+    offline = {"quota": "3", "used": "2", "inqueue": "0", "requested": "2", "online": "0", "offline": "2"}
+    wait(lambda: cards(installed) == offline, 60)
 
     # One replica of the Deployment fits in the quota; the other one is refused, with numbers on the Pod and in an
     # Event.
@@ -170,7 +172,8 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
         },
     }
     api.create(DEPLOYMENT, body)
-    wait(lambda: cards(installed) == {"quota": "3", "used": "3", "inqueue": "0", "requested": "4"}, 60)
+    both = {"quota": "3", "used": "3", "inqueue": "0", "requested": "4", "online": "1", "offline": "2"}
+    wait(lambda: cards(installed) == both, 60)
     replicas = [pod for pod in api.get(PODS)["items"] if pod["metadata"]["name"].startswith("cr-deployment")]
     (waiting,) = [pod for pod in replicas if not pod["spec"].get("nodeName")]
     name = waiting["metadata"]["name"]
@@ -206,7 +209,7 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     assert table.split()[:7] == ["NAME", "STATE", "WEIGHT", "PARENT", "RUNNING", "INQUEUE", "PENDING"]
     assert f"{H200}=3/3 (4 requested)" in table
     assert f"{H200}=3/3 (4 requested)" in shown(installed, "queue", "list", "-o", "wide")
-    assert [H200, "3", "3", "0", "4"] in [
+    assert [H200, "3", "3", "0", "4", "1", "2"] in [
         line.split() for line in shown(installed, "queue", "get", "cr-queue1").splitlines()
     ]
     (queue,) = json.loads(shown(installed, "queue", "top", "cr-queue1", "-o", "json"))["items"]
@@ -218,7 +221,10 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     assert [H200, "3", "3", "0", "4"] in [line.split() for line in explained.splitlines()]
     expected = {"allocated": 3000, "request": 4000, "capacity": 3000, "real_capacity": 3000, "deserved": 3000}
     for word, value in expected.items():
-        assert metric(installed, f"volcano_queue_{word}_scalar_resources") == value, word
+        assert metric(installed, f"volcano_queue_{word}_scalar_resources", resource=H200) == value, word
+    for workload, value in {"online": 1, "offline": 2}.items():
+        labels = {"card": H200, "namespace_name": "default", "workload": workload}
+        assert metric(installed, "volcano_py_used_cards", **labels) == value, workload
 
     found = wait(lambda: page(installed), 60)
     amounts = {each["resource"]: each for each in found["queues"]["set"]["cr-queue1"]["amounts"]}
@@ -231,7 +237,7 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
 
     # The quota is given back when the Deployment shrinks.
     api.patch(f"{DEPLOYMENT}/cr-deployment", {"spec": {"replicas": 0}})
-    wait(lambda: cards(installed) == {"quota": "3", "used": "2", "inqueue": "0", "requested": "2"}, 60)
+    wait(lambda: cards(installed) == offline, 60)
 
 
 def test_a_choice_of_cards_and_parts_of_cards_are_charged_for_what_pods_get(installed: Installation) -> None:
@@ -279,7 +285,7 @@ def test_a_choice_of_cards_and_parts_of_cards_are_charged_for_what_pods_get(inst
         (reason,) = wait(lambda name=app: reasons(name), 60)  # type: ignore[misc]
         assert all(f"insufficient <{card}> {numbers}" in reason for card in models), reason
     lines = [line.split() for line in shown(installed, "queue", "get", "cr-queue2").splitlines()]
-    assert [mps, "1", "1", "0", "2"] in lines and [mig, "2", "2", "0", "2"] in lines
+    assert [mps, "1", "1", "0", "2", "1", "0"] in lines and [mig, "2", "2", "0", "2", "2", "0"] in lines
     listed = shown(installed, "queue", "list", "-o", "wide")
     assert f"{d4090}=1/1 (2 requested),{d4090d}=1/1,{mig}=2/2,{mps}=1/1 (2 requested)" in listed
 

@@ -3,10 +3,10 @@ without a vcjob, such as a Deployment, with its Pods."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scheduler.api.batch import FINISHED_PHASES, JobPhase
-from scheduler.api.names import GROUP_NAME, POD_SCHEDULED
+from scheduler.api.names import GROUP_NAME, POD_SCHEDULED, POD_TEMPLATE_HASH
 from scheduler.api.objects import controller_of
 from scheduler.cli.job.fields import device_faults, why_it_waits
 from scheduler.cli.job.list import replicas
@@ -91,10 +91,6 @@ def _owned(groups: "Iterable[PodGroup]") -> "dict[tuple[str, str], PodGroup]":
     }
 
 
-_TEMPLATE_HASH: Final = "pod-template-hash"
-"""The label of a Deployment's Pods with the end of the name of their ReplicaSet."""
-
-
 @dataclass(frozen=True)
 class WorkloadRow:
     """A PodGroup that no vcjob owns, with its Pods. Numbers count Pods."""
@@ -173,7 +169,7 @@ def _workload(group: "PodGroup", pods: "list[Pod]") -> WorkloadRow:
 def _shown_name(group: "PodGroup", pod: "Pod") -> str:
     for owner in group.metadata.owner_references or ():
         if owner.controller or owner.kind == "Pod":
-            end = f"-{(pod.metadata.labels or {}).get(_TEMPLATE_HASH, '')}"
+            end = f"-{(pod.metadata.labels or {}).get(POD_TEMPLATE_HASH, '')}"
             if owner.kind == "ReplicaSet" and len(end) > 1 and owner.name.endswith(end):
                 return f"Deployment/{owner.name.removesuffix(end)}"
             return f"{owner.kind}/{owner.name}"

@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 Amounts = Mapping[str, Any]
 """``resource``, and quantities in Kubernetes' notation: those of ``_AMOUNTS`` that are known. Perhaps ``queue``, and
 ``spec``: the deserved amount of the spec, if it is another."""
-_AMOUNTS: Final = ("used", "counted", "deserved", "capability", "guarantee", "inqueue", "requested", "borrowed", "lent")
+_AMOUNTS: Final = (
+    "used",
+    "counted",
+    "deserved",
+    "capability",
+    "guarantee",
+    "inqueue",
+    "requested",
+    "borrowed",
+    "lent",
+    "online",
+    "offline",
+)
 _ALWAYS: Final = ("used", "capability")
 """The amounts that have a column even if none of them is known."""
 

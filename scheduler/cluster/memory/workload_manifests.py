@@ -8,7 +8,7 @@ import hashlib
 from typing import Any, Final
 
 from scheduler.api.kinds import BATCH_JOB, DEPLOYMENT, POD, REPLICA_SET, Kind
-from scheduler.api.names import LAST_APPLIED
+from scheduler.api.names import LAST_APPLIED, POD_TEMPLATE_HASH
 from scheduler.cluster.memory.raw_objects import Json
 
 MAX_PODS: Final = 100_000
@@ -17,7 +17,6 @@ _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The characters of generated names."""
 _MAX_PREFIX_LENGTH: Final = 58
 """Characters of a name before its generated part."""
-TEMPLATE_HASH: Final = "pod-template-hash"
 _REVISION: Final = "deployment.kubernetes.io/revision"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
@@ -31,7 +30,7 @@ def new_replica_set(deployment: Json, template_hash: str | None = None) -> Json:
     template["metadata"] = {**as_object(template.get("metadata"))}
     labels = template["metadata"]["labels"] = {**as_object(template["metadata"].get("labels"))}
     selector = as_object(spec.get("selector")) or {"matchLabels": dict(labels)}
-    labels[TEMPLATE_HASH] = digest
+    labels[POD_TEMPLATE_HASH] = digest
     annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in (LAST_APPLIED, _REVISION)}
     return {
         "apiVersion": REPLICA_SET.api_version,
@@ -47,7 +46,7 @@ def new_replica_set(deployment: Json, template_hash: str | None = None) -> Json:
             "replicas": count(spec, "replicas"),
             "selector": {
                 **selector,
-                "matchLabels": {**as_object(selector.get("matchLabels")), TEMPLATE_HASH: digest},
+                "matchLabels": {**as_object(selector.get("matchLabels")), POD_TEMPLATE_HASH: digest},
             },
             "template": template,
         },

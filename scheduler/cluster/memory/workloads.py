@@ -22,13 +22,13 @@ from scheduler.api.kinds import (
     Kind,
     find_kind,
 )
+from scheduler.api.names import POD_TEMPLATE_HASH
 from scheduler.api.objects import ENDED_PHASES, KubeObject, LabelSelector, Pod
 from scheduler.api.selectors import matches
 from scheduler.cluster.memory.raw_objects import Json, controller_of
 from scheduler.cluster.memory.server import ForbiddenError, Key, MemoryServer, key_of
 from scheduler.cluster.memory.workload_manifests import (
     COMPLETION_INDEX,
-    TEMPLATE_HASH,
     as_object,
     count,
     generated_name,
@@ -116,7 +116,7 @@ class Workloads:
             if not self._server.exists(str(owner.get("uid"))) and _is_selected(deployment, pod):
                 pods.setdefault((str(owner.get("name")), str(owner.get("uid"))), []).append(pod)
         for (name, uid), own in pods.items():
-            made = new_replica_set(deployment, (own[0]["metadata"].get("labels") or {}).get(TEMPLATE_HASH))
+            made = new_replica_set(deployment, (own[0]["metadata"].get("labels") or {}).get(POD_TEMPLATE_HASH))
             made["metadata"] |= {"name": name, "uid": uid}
             if len(pods) > 1:
                 made["spec"]["replicas"] = sum(map(_is_active, own))

@@ -61,6 +61,8 @@ class JobAccount:
     problems: tuple[Malformed, ...]
     independent_of_nodes: bool
     """The job requests no card and no other extended resource, so that changes of nodes do not change the account."""
+    online: bool
+    """``Job.is_online``."""
 
 
 class AccountBuilder:
@@ -107,6 +109,7 @@ class AccountBuilder:
             conflict=self._conflict(job, waiting, request.amounts),
             problems=tuple(problems),
             independent_of_nodes=not request.amounts and all(demands.of(cls).independent_of_nodes for cls in classes),
+            online=job.is_online,
         )
 
     def _waiting_needs(self, waiting: Iterable[list[Task]]) -> Needs:

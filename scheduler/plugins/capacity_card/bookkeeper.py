@@ -24,14 +24,17 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
+from scheduler.framework.figures import CardUser
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, account_of
 from scheduler.plugins.capacity_card.books import CardBook
+from scheduler.plugins.capacity_card.card_users import CardSums, add_users, only_cards
 from scheduler.plugins.capacity_card.demand import AmountList, Demands
 from scheduler.plugins.capacity_card.discovery import CardInventory
 from scheduler.plugins.capacity_card.holdings import (
     Amounts,
+    CardHolding,
     add,
     add_exactly,
     charged_queue,
@@ -45,7 +48,7 @@ from scheduler.plugins.support.queue_accounting import total_guarantee
 class PlainAccount(NamedTuple):
     """The account of a settled job that does nothing but hold amounts of its own queue."""
 
-    queue: str
+    user: CardUser
     allocated: Amounts
     elastic: Amounts
     independent_of_nodes: bool
@@ -62,6 +65,8 @@ class SettledAccounts:
     """Key of a job -> its account."""
     sums: dict[str, tuple[Amounts, Amounts]] = field(default_factory=dict)
     """Queue -> allocated and elastic amounts of the plain accounts."""
+    by_user: dict[CardUser, Amounts] = field(default_factory=dict)
+    """User -> the cards that these accounts hold."""
     others: dict[str, None] = field(default_factory=dict)
     """Keys of the settled jobs without a plain account."""
 
@@ -78,15 +83,19 @@ class SettledAccounts:
             account = account_of(job, account_builder)
             if _is_plain(account):
                 allocated, elastic = account.holding.allocated, account.elastic
-                self.plain[key] = new = PlainAccount(job.queue, allocated, elastic, account.independent_of_nodes)
+                user = CardUser(job.queue, job.namespace, account.online)
+                self.plain[key] = new = PlainAccount(user, allocated, elastic, account.independent_of_nodes)
                 self._add(new, 1)
             else:
                 self.others[key] = None
 
     def _add(self, account: PlainAccount, sign: int) -> None:
-        allocated, elastic = self.sums.setdefault(account.queue, ({}, {}))
+        allocated, elastic = self.sums.setdefault(account.user.queue, ({}, {}))
         add_exactly(allocated, account.allocated, sign)
         add_exactly(elastic, account.elastic, sign)
+        cards = only_cards(account.allocated)
+        if cards:
+            add_exactly(self.by_user.setdefault(account.user, {}), cards, sign)
 
 
 def settled_accounts(snapshot: Snapshot, account_builder: AccountBuilder) -> SettledAccounts:
@@ -131,6 +140,8 @@ class Bookkeeper:
         self._account_builder = account_builder
         self._settled = settled_accounts(session.snapshot, account_builder)
         self._borrowing = borrowing
+        self._recorded: list[tuple[CardUser, CardHolding]] = []
+        """What Pods without an existing PodGroup hold that the scheduler bound, by the user in their records."""
 
     def open_books(self) -> dict[str, CardBook]:
         """Returns the books of all queues, with their limits and without any job."""
@@ -174,6 +185,7 @@ class Bookkeeper:
         """Adds the accounts of all jobs to the books. Returns key -> account of the jobs that are not settled.
         ``report``: called with each malformed field."""
         session = self._session
+        self._recorded = []
         unproven = list(self._enter_tasks_without_job(books, report))
         accounts: dict[str, JobAccount] = {}
         for name, (allocated, elastic) in self._settled.sums.items():
@@ -181,8 +193,8 @@ class Bookkeeper:
                 books[name].add_settled(allocated, elastic, 1)
         for job in session.touched:
             known = self._settled.plain.get(job.key)
-            if known is not None and known.queue in books:
-                books[known.queue].add_settled(known.allocated, known.elastic, -1)
+            if known is not None and known.user.queue in books:
+                books[known.user.queue].add_settled(known.allocated, known.elastic, -1)
         reservations = []
         others = (session.jobs[key] for key in self._settled.others if key not in session.active_jobs)
         for job in (*session.active_jobs.values(), *others):
@@ -204,6 +216,27 @@ class Bookkeeper:
             book.reserve(needs)
         return accounts
 
+    def card_users(self, accounts: Mapping[str, JobAccount]) -> CardSums:
+        """Returns who uses cards. ``accounts``: what ``enter`` returned last. The queue of a user is "" if the queue
+        does not exist."""
+        session, jobs = self._session, self._session.jobs
+        sums = {user: dict(cards) for user, cards in self._settled.by_user.items()}
+        for job in session.touched:
+            known = self._settled.plain.get(job.key)
+            if known is not None:
+                add(sums.setdefault(known.user, {}), only_cards(known.allocated).items(), -1.0)
+        for key, account in accounts.items():
+            job, holdings = jobs[key], {jobs[key].queue: account.holding, **account.other_queues}
+            users = ((CardUser(queue, job.namespace, account.online), its) for queue, its in holdings.items())
+            add_users(sums, users, self._inventory)
+        add_users(sums, self._recorded, self._inventory)
+        found: CardSums = {}
+        for user, cards in sums.items():
+            if any(cards.values()):
+                charged = user if user.queue in session.queues else user._replace(queue="")
+                add(found.setdefault(charged, {}), ((card, amount) for card, amount in cards.items() if amount))
+        return found
+
     def _enter_tasks_without_job(
         self, books: Mapping[str, CardBook], report: Callable[[Malformed], object]
     ) -> Iterator[Task]:
@@ -219,6 +252,7 @@ class Bookkeeper:
             book = books.get(task.record.queue)
             if book is not None:
                 book.add_holding(holding)
+            self._recorded.append((CardUser(task.record.queue, task.namespace, task.cls.online), holding))
             if task.status is not TaskStatus.RELEASING:  # a PodGroup and its Pods are often deleted together
                 report(missing_group(task, task.record.queue, holding))
 

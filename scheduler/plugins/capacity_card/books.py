@@ -158,25 +158,29 @@ class CardBook:
         return sum(amount for names, amount in self.waiting.items() if card in names)
 
     # --- reports ---
-    def usage(self, loans: Mapping[str, Loan] | None) -> dict[str, QueueUsage]:
+    def usage(self, loans: Mapping[str, Loan] | None, online: Amounts) -> dict[str, QueueUsage]:
         """Returns what the queue has of each card that its quota lists, or that it uses or waits for. Pods that accept
         several cards wait for the first that the quota lists; without any, for the first. ``loans``: card -> what the
-        queue has borrowed and lent; None: queues do not borrow from each other."""
+        queue has borrowed and lent; None: queues do not borrow from each other. ``online``: what online Pods hold."""
         wanted: Amounts = {}
         for names, amount in self.waiting.items():
             add(wanted, ((next((name for name in names if self.limit(name) > 0), names[0]), amount),))
         cards = dict.fromkeys((*self.limits, *self.allocated, *self.releasing, *self.uncertain, *self.inqueue, *wanted))
-        return {
-            card: QueueUsage(
-                self.charged(card),
-                self.limit(card),
-                self.inqueue.get(card, 0.0),
-                self.charged(card) + wanted.get(card, 0.0),
-                *((None, None) if loans is None else loans.get(card, NO_LOAN)),
-            )
-            for card in cards
-            if card not in (CPU, MEMORY)
-        }
+        found: dict[str, QueueUsage] = {}
+        for card in cards:
+            if card not in (CPU, MEMORY):
+                used = self.charged(card)
+                borrowed, lent = (None, None) if loans is None else loans.get(card, NO_LOAN)
+                found[card] = QueueUsage(
+                    used,
+                    self.limit(card),
+                    self.inqueue.get(card, 0.0),
+                    used + wanted.get(card, 0.0),
+                    borrowed,
+                    lent,
+                    online=min(online.get(card, 0.0), used),
+                )
+        return found
 
     @property
     def overused(self) -> bool:

@@ -29,9 +29,11 @@ from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccoun
 from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper, CardPlacements
 from scheduler.plugins.capacity_card.books import CardBook
 from scheduler.plugins.capacity_card.card_labels import CardResources
+from scheduler.plugins.capacity_card.card_users import CardSums, online_cards
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
 from scheduler.plugins.capacity_card.demand import CardsOfTask, Demands, join_names
 from scheduler.plugins.capacity_card.discovery import inventory_of
+from scheduler.plugins.capacity_card.holdings import Amounts
 from scheduler.plugins.capacity_card.lending import Lending, LoansByQueue, loans
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
@@ -72,6 +74,8 @@ class CapacityCard:
         self._bookkeeper = Bookkeeper(session, account_builder, borrowing=self._borrowing)
         self._books = self._reported = self._bookkeeper.open_books()
         self._loans: LoansByQueue | None = None
+        self._users: CardSums | None = None
+        self._online: dict[str, Amounts] | None = None
         found: dict[Malformed, None] = dict.fromkeys(self._inventory.problems)
         self._accounts = self._bookkeeper.enter(self._books, found.setdefault)
         for problem in found:
@@ -87,6 +91,7 @@ class CapacityCard:
         session.add_filter(self._filters, per_queue=self._contended_queue, pin=PinUse.IGNORED)
         session.add_score(self._scores)
         session.add_queue_usage(self._usage)
+        session.add_cards_in_use(self._cards_in_use)
         session.add_figures(self._figures)
         session.add_close(self._close)
         placements = CardPlacements(self._books, self._demands)
@@ -118,11 +123,20 @@ class CapacityCard:
 
     def _usage(self, queue: Queue) -> dict[str, QueueUsage]:
         """Returns card -> usage."""
-        if not self._borrowing:
-            return self._reported[queue.name].usage(None)
-        if self._loans is None:
-            self._loans = loans(self._reported.values(), self._listed_cards())
-        return self._reported[queue.name].usage(self._loans.get(queue.name, {}))
+        loaned = None
+        if self._borrowing:
+            if self._loans is None:
+                self._loans = loans(self._reported.values(), self._listed_cards())
+            loaned = self._loans.get(queue.name, {})
+        if self._online is None:
+            self._online = online_cards(self._cards_in_use())
+        return self._reported[queue.name].usage(loaned, self._online.get(queue.name, {}))
+
+    def _cards_in_use(self) -> CardSums:
+        """Returns who uses cards."""
+        if self._users is None:
+            self._users = self._bookkeeper.card_users(self._accounts)
+        return self._users
 
     def _listed_cards(self) -> Iterable[str]:
         """Returns the cards that a quota lists."""
@@ -135,7 +149,7 @@ class CapacityCard:
             name: CardBook(book.queue, book.limits, lending_limits=book.lending_limits, may_count=book.may_count)
             for name, book in self._books.items()
         }
-        self._loans = None
+        self._loans = self._users = self._online = None
         self._accounts = self._bookkeeper.enter(self._reported, lambda problem: None)
 
     def _figures(self) -> Figures:

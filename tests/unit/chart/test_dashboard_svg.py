@@ -19,7 +19,7 @@ def texts(document: str) -> list[str]:
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_every_panel_is_drawn_with_its_title_and_its_values(path: Path) -> None:
     dashboard: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    labels = dict.fromkeys(("queue_name", "resource", "state", "node", "role", "reason", "card"), "<a&b>")
+    labels = dict.fromkeys(("queue_name", "resource", "state", "node", "role", "reason", "card", "workload"), "<a&b>")
 
     found = texts(draw(dashboard, lambda _: [Series(labels, [(0.0, 1.0), (10.0, 0.25)])], 0.0, 10.0))
 

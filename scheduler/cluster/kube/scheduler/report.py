@@ -89,6 +89,7 @@ class CycleReport(SessionObserver):
         metrics.waiting.update(session.active_jobs)
         metrics.chips.update(figures)
         metrics.shares.update(session, figures, usage)
+        metrics.card_users.update(session.cards_in_use())
         metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
 
     def report(self, outcome: Outcome) -> None:

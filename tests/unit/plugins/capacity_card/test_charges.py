@@ -164,7 +164,7 @@ def test_the_cards_of_terminating_pods_are_shown_as_used() -> None:
     history.terminate("old-0")
     session = history.session(CONFIGURATION)
     (usage,) = session.ask(QUEUE_USAGE, session.queues["q"])
-    assert usage == {H200: QueueUsage(1000.0, 1000.0, requested=1000.0)}
+    assert usage == {H200: QueueUsage(1000.0, 1000.0, requested=1000.0, online=0.0)}
 
 
 # --- to the queue that admitted it ---
