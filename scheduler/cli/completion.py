@@ -1,5 +1,6 @@
 """Completion: scripts for shells, kubectl's protocol, and names of objects of the cluster."""
 
+import importlib
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -12,8 +13,12 @@ from click.shell_completion import CompletionItem, ShellComplete, get_completion
 from scheduler.cli.errors import CommandError
 
 _SHELLS = ("bash", "zsh", "fish")
-_PROGRAM = "volcano-py"
 _VARIABLE = "_VOLCANO_PY_COMPLETE"
+_PROGRAMS: Final = {
+    "volcano-py": ("scheduler.cli.main", "main"),
+    "vcctl": ("scheduler.cli.vcctl.main", "vcctl"),
+}
+"""Module and name of the command of each program."""
 _NO_FILES, _FILES = ":4", ":0"
 """Directives of kubectl's protocol: whether the shell completes file names as well."""
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]*")
@@ -25,16 +30,24 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(_SHELLS))
-def completion_command(shell: str) -> None:
+@click.option(
+    "--program",
+    type=click.Choice([*_PROGRAMS]),
+    default="volcano-py",
+    show_default=True,
+    help="The program to complete.",
+)
+def completion_command(shell: str, program: str) -> None:
     """Print a shell's completion script.
 
     For bash: source <(volcano-py completion bash)
     """
-    from scheduler.cli.main import main
-
+    module, name = _PROGRAMS[program]
     script = get_completion_class(shell)
     if script is not None:
-        click.echo(script(main, {}, _PROGRAM, _VARIABLE).source())
+        command: click.Command = getattr(importlib.import_module(module), name)
+        variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
+        click.echo(script(command, {}, program, variable).source())
 
 
 def kubectl_complete_vc() -> None:

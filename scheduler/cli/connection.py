@@ -264,7 +264,7 @@ class Cluster:
                 f"the API server at {host} does not serve {kind}: install the resource definitions "
                 "(kubectl apply --server-side -f deploy/crds/)"
             )
-        return CommandError(f"{request}: {message}", error.status)
+        return CommandError(f"{request}: {message}", error.status, error.message)
 
 
 def _check_name(name: str) -> None:

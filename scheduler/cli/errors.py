@@ -16,19 +16,22 @@ class CommandError(click.ClickException):
 
     exit_code = 1
 
-    def __init__(self, message: str, status: int = 0) -> None:
-        """``status``: the HTTP status of the API server's refusal; 0 if no refusal is the cause."""
+    def __init__(self, message: str, status: int = 0, answer: str = "") -> None:
+        """``status`` and ``answer``: the HTTP status and the message of the API server's refusal; 0 and "" if no
+        refusal is the cause."""
         super().__init__(message)
         self.status = status
+        self.answer = answer
         context = click.get_current_context(silent=True)
         words: list[str] = []
         while context is not None and context.parent is not None:
             words.insert(0, str(context.info_name))
             context = context.parent
-        self._command = " ".join(words)
+        self.command = tuple(words)
+        """The sub-commands, such as ``("job", "run")``."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        for line in f"Failed to {self._command}: {self.message}".split("\n"):
+        for line in f"Failed to {' '.join(self.command)}: {self.message}".split("\n"):
             echo(line, err=True)
 
 

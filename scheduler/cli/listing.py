@@ -1,6 +1,6 @@
 """The verb ``list`` for every kind: fetches, selects and prints objects, and their changes with ``--watch``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -8,12 +8,13 @@ import click
 
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.flags import Decorator, options_as
-from scheduler.cli.output import TABLE, WIDE, key_in, output_option, print_list
+from scheduler.cli.output import TABLE, WIDE, Raw, key_in, output_option, print_list
 from scheduler.cli.target import connection_options
-from scheduler.cli.view import View, key_of, print_rows, read_objects
+from scheduler.cli.view import ListedObjects, View, key_of, print_rows, read_objects
 
 if TYPE_CHECKING:
     from scheduler.api.kinds import Kind
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
 T = TypeVar("T")
 
@@ -74,13 +75,20 @@ def show_list(connection: Connection, flags: ListFlags, view: Callable[[Cluster]
 
 async def show_once(cluster: Cluster, view: View[T], output: str) -> None:
     """Prints the view once. Raises CommandError."""
-    found = [await cluster.fetch(source) for source in view.sources]
-    objects: dict[Kind, list[Any]] = {
-        source.kind: read_objects(source.kind, raws) for source, raws in zip(view.sources, found, strict=True)
-    }
+    raws, objects = await fetch_objects(cluster, view.sources)
     rows = view.rows(objects)
     if output in (TABLE, WIDE):
         print_rows(view, rows, output)
         return
     unwanted = {key_of(obj) for obj in objects[view.kind]} - {view.key(row) for row in rows}
-    print_list([raw for raw in found[0] if key_in(raw) not in unwanted], output, view.kind)
+    print_list([raw for raw in raws if key_in(raw) not in unwanted], output, view.kind)
+
+
+async def fetch_objects(cluster: Cluster, sources: "Sequence[WatchSource]") -> tuple[list[Raw], ListedObjects]:
+    """Fetches the objects of sources. Returns those of the first as they are, and all that can be read. Raises
+    CommandError."""
+    found = [await cluster.fetch(source) for source in sources]
+    objects: dict[Kind, list[Any]] = {
+        source.kind: read_objects(source.kind, raws) for source, raws in zip(sources, found, strict=True)
+    }
+    return found[0], objects

@@ -21,10 +21,11 @@ file_option: Callable[[Any], Any] = click.option(
 )  # fmt: skip
 
 
-def read_files(files: Sequence[str], kind: "Kind", cluster: Cluster, connection: Connection) -> list[tuple[str, Raw]]:
-    """Returns the objects with their namespaces: the object's own, else that of the flags or the context.
+def read_files(files: Sequence[str], kind: "Kind", default: str, only: str = "") -> list[tuple[str, Raw]]:
+    """Returns the objects with their namespaces: the object's own, else ``default``.
 
-    Raises CommandError for objects that cannot be read, are of another kind, or name another namespace than the flag.
+    Raises CommandError for objects that cannot be read, are of another kind, or name another namespace than ``only``,
+    which is that of the flag, if it is given.
     """
     from scheduler.cluster.manifests import ManifestError, read_manifests
 
@@ -40,12 +41,12 @@ def read_files(files: Sequence[str], kind: "Kind", cluster: Cluster, connection:
                 f"{manifest.where}: expected a {kind.name} of {kind.api_version}, got a {other} of {version}"
             )
         own = manifest.raw["metadata"].get("namespace")
-        if own and connection.namespace and own != connection.namespace:
+        if own and only and own != only:
             raise CommandError(
                 f"{manifest.where}: the namespace from the provided object {own!r} does not match the namespace "
-                f"{connection.namespace!r}; pass --namespace={own}"
+                f"{only!r}; pass --namespace={own}"
             )
-        found.append((own or cluster.namespace, manifest.raw))
+        found.append((own or default, manifest.raw))
     if not found:
         raise CommandError(f"no {kind.name} in {', '.join(files)}")
     return found
@@ -60,7 +61,7 @@ async def for_each(
     ``do`` returns the name of the object; ``done``: the word printed before it.
     """
     refusals = []
-    for namespace, item in read_files(files, kind, cluster, connection):
+    for namespace, item in read_files(files, kind, cluster.namespace, connection.namespace):
         try:
             echo(f"{done} {kind.name}: {namespace}/{await do(namespace, item)}")
         except CommandError as failed:

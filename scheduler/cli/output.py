@@ -261,20 +261,23 @@ def _yaml(item: Raw) -> str:
     import yaml
 
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text_tag = "tag:yaml.org,2002:str"
 
     class Dumper(base):  # type: ignore[misc]
-        """Quotes strings that readers other than PyYAML take for a number, such as the commit 12e4567, and strings
-        with characters that have to be escaped."""
+        """Writes strings that readers take for another type in double quotes, as kubectl does, also those that only
+        readers other than PyYAML take for a number, such as the commit 12e4567; and strings with characters that have
+        to be escaped."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
     def represent(dumper: Any, text: str) -> Any:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if _is_plain(text) else '"')
+        plain = _is_plain(text) and dumper.resolve(yaml.ScalarNode, text, (True, False)) == text_tag
+        return dumper.represent_scalar(text_tag, text, style=None if plain else '"')
 
     Dumper.add_representer(str, represent)
     Dumper.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+"), list("-+0123456789")
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
     )
     text: str = yaml.dump(item, Dumper=Dumper, sort_keys=False, allow_unicode=True)
     return text

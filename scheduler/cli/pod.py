@@ -1,7 +1,7 @@
 """``pod list``: the Pods of vcjobs, or all Pods of one queue."""
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _GAP = 8
 
 
-def _queue(pod: "ListedPod") -> str:
+def queue_of(pod: "ListedPod") -> str:
     """The queue of a Pod: a label on Pods of vcjobs, an annotation on others."""
     metadata = pod.metadata
     return (metadata.labels or {}).get(QUEUE_NAME) or (metadata.annotations or {}).get(QUEUE_NAME_ANNOTATION) or ""
@@ -36,16 +36,22 @@ def _ready(pod: "ListedPod") -> str:
     return f"{state.ready}/{state.containers}"
 
 
-_COLUMNS: "tuple[Column[ListedPod], ...]" = (
+def _restarts(pod: "ListedPod") -> str:
+    state = _state(pod)
+    ago = f" ({age(state.restarted, time.time())} ago)" if state.restarts and state.restarted else ""
+    return f"{state.restarts}{ago}"
+
+
+COLUMNS: "Final[tuple[Column[ListedPod], ...]]" = (
     Column("Namespace", lambda pod: pod.metadata.namespace, gap=_GAP),
     Column("Name", lambda pod: pod.metadata.name, gap=_GAP),
     Column("Ready", _ready, gap=_GAP),
     Column("Status", lambda pod: _state(pod).status, gap=_GAP, phase=True),
-    Column("Restart", lambda pod: _state(pod).restarts, gap=_GAP),
+    Column("Restart", _restarts, gap=_GAP),
     Column("Age", lambda pod: age(pod.metadata.creation_timestamp, time.time()), gap=_GAP),
     Column("Node", lambda pod: pod.spec.node_name or "<none>", wide=True),
     Column("Job", lambda pod: (pod.metadata.labels or {}).get(JOB_NAME, "<none>"), wide=True),
-    Column("Queue", lambda pod: _queue(pod) or "<none>", wide=True),
+    Column("Queue", lambda pod: queue_of(pod) or "<none>", wide=True),
 )
 
 
@@ -72,8 +78,8 @@ def list_command(connection: Connection, flags: ListFlags, job: str, queue: str)
     def view(cluster: Cluster) -> "View[ListedPod]":
         return View(
             (WatchSource(LISTED_POD, cluster.scope, labels=labels),),
-            lambda objects: [pod for pod in objects[LISTED_POD] if queue in ("", _queue(pod))],
-            _COLUMNS,
+            lambda objects: [pod for pod in objects[LISTED_POD] if queue in ("", queue_of(pod))],
+            COLUMNS,
         )
 
     show_list(connection, flags, view)

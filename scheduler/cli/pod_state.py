@@ -22,6 +22,7 @@ class _Terminated(Wire):
     exit_code: int = 0
     reason: str = ""
     signal: int = 0
+    finished_at: str | None = None
 
 
 class _Waiting(Wire):
@@ -41,6 +42,7 @@ class _ContainerStatus(Wire):
     started: bool | None = None
     restart_count: int = 0
     state: _State | None = None
+    last_state: _State | None = None
 
 
 class _Status(Wire):
@@ -68,6 +70,8 @@ class PodState:
     containers: int
     status: str
     restarts: int
+    restarted: str | None = None
+    """The time of the last restart, in Kubernetes' format; None if it is not known."""
 
 
 def pod_state(pod: ListedPod) -> PodState:
@@ -84,6 +88,7 @@ def pod_state(pod: ListedPod) -> PodState:
         containers=len(pod.spec.containers) + len(sidecars),
         status=_deletion_status(pod) or starting or _container_status(pod, statuses, bool(ready)),
         restarts=sum(s.restart_count for s in counted),
+        restarted=max(filter(None, map(_last_end, counted)), default=None),
     )
 
 
@@ -103,6 +108,12 @@ def why_no_logs(pod: ListedPod, container: str) -> str:
     message = next((each.message for each in waiting if each.message), pod.status.message)
     what = f"{phase}, and container {container} has not started on node {pod.spec.node_name}: {pod_state(pod).status}"
     return f"{what}: {message}" if message else what
+
+
+def _last_end(status: _ContainerStatus) -> str | None:
+    """When the last run of a container ended that was followed by a restart."""
+    ended = status.last_state.terminated if status.last_state is not None else None
+    return ended.finished_at if ended is not None else None
 
 
 def _deletion_status(pod: ListedPod) -> str:

@@ -8,7 +8,7 @@ import os
 import secrets
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -36,6 +36,11 @@ _CODES: Final = {
 def echo(line: str = "", *, err: bool = False) -> None:
     """Prints one line: ``printable``, except for the styles that ``styled`` adds. ``err``: on standard error."""
     click.echo(rendered(line), err=err)
+
+
+def echo_tabbed(line: str) -> None:
+    """Prints one line in which tabs separate labels from values, each part as ``echo`` prints it."""
+    click.echo("\t".join(map(printable, line.split("\t"))))
 
 
 def rendered(line: str) -> str:
@@ -112,6 +117,13 @@ def timestamp(time: str | None) -> float | None:
         return parsed.timestamp() if parsed.tzinfo else None
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def local_time(time: str | None, form: str) -> str:
+    """A time in Kubernetes' format as one of the local time zone, in a format of ``strftime``; "" if it is missing or
+    malformed."""
+    since = timestamp(time)
+    return "" if since is None else datetime.fromtimestamp(since, UTC).astimezone().strftime(form)
 
 
 def age(time: str | None, now: float) -> str:

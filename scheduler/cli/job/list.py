@@ -9,6 +9,7 @@ from scheduler.cli.completion import names_of
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.listing import ListFlags, list_flags, phase_option, show_list
 from scheduler.cli.output import Column
+from scheduler.cli.text import local_time
 from scheduler.cli.view import View, key_of
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ def replicas(job: "Job") -> int:
     return sum(task.replicas for task in job.spec.tasks)
 
 
-_COLUMNS: "tuple[Column[Job], ...]" = (
+COLUMNS: "Final[tuple[Column[Job], ...]]" = (
     Column("Name", lambda job: job.metadata.name, gap=3),
-    Column("Creation", lambda job: (job.metadata.creation_timestamp or "").partition("T")[0], 15),
+    Column("Creation", lambda job: local_time(job.metadata.creation_timestamp, "%Y-%m-%d"), 15),
     Column("Phase", lambda job: job.status.state.phase, 12, phase=True),
     Column("JobType", lambda job: (job.metadata.labels or {}).get(JOB_TYPE) or _BATCH, 12),
     Column("Replicas", replicas, 12),
@@ -44,7 +45,16 @@ _COLUMNS: "tuple[Column[Job], ...]" = (
     Column("Scheduler", lambda job: job.spec.scheduler_name, wide=True),
     Column("Message", lambda job: job.status.state.message, wide=True, elastic=True),
 )
-_NAMESPACE: "Column[Job]" = Column("Namespace", lambda job: job.metadata.namespace, gap=3)
+NAMESPACE: "Final[Column[Job]]" = Column("Namespace", lambda job: job.metadata.namespace, gap=3)
+
+
+def is_selected(job: "Job", queue: str, scheduler: str, part_of_name: str) -> bool:
+    """Whether a vcjob has this queue and scheduler, and this part in its name; "" for any."""
+    return (
+        part_of_name in job.metadata.name
+        and queue in ("", job.spec.queue)
+        and scheduler in ("", job.spec.scheduler_name)
+    )
 
 
 @click.command("list")
@@ -69,28 +79,23 @@ def list_command(
     from scheduler.api.kinds import VCJOB
     from scheduler.cluster.kube.transport.sources import WatchSource
 
-    columns = _COLUMNS
+    columns = COLUMNS
     if position:
         if flags.watch:
             raise click.UsageError("--position is computed once: leave out --watch")
         from scheduler.cli.visibility import positions
 
         known = positions(connection)
-        columns = (*_COLUMNS, Column("Position", lambda job: known.get(key_of(job), ""), 10))
+        columns = (*COLUMNS, Column("Position", lambda job: known.get(key_of(job), ""), 10))
 
     def wanted(job: "Job") -> bool:
-        return (
-            selector in job.metadata.name
-            and queue in ("", job.spec.queue)
-            and scheduler in ("", job.spec.scheduler_name)
-            and (not phases or job.status.state.phase in phases)
-        )  # fmt: skip
+        return is_selected(job, queue, scheduler, selector) and (not phases or job.status.state.phase in phases)
 
     def view(cluster: Cluster) -> "View[Job]":
         return View(
             (WatchSource(VCJOB, cluster.scope, labels=flags.labels),),
             lambda objects: [job for job in objects[VCJOB] if wanted(job)],
-            columns if cluster.scope else (_NAMESPACE, *columns),
+            columns if cluster.scope else (NAMESPACE, *columns),
         )
 
     show_list(connection, flags, view)

@@ -1,7 +1,7 @@
 """``job run``: creates a vcjob from a manifest or from vcctl's flags."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -15,7 +15,7 @@ from scheduler.cli.output import JSON, NAME, TABLE, YAML, key_in, output_option,
 from scheduler.cli.target import connection_options
 from scheduler.cli.text import echo, pairs
 
-_DEFAULT_RESOURCES = {"cpu": "1000m", "memory": "100Mi"}
+DEFAULT_RESOURCES: Final = {"cpu": "1000m", "memory": "100Mi"}
 
 
 @click.command("run")
@@ -30,7 +30,7 @@ _DEFAULT_RESOURCES = {"cpu": "1000m", "memory": "100Mi"}
     "-R",
     "--requests",
     type=RESOURCE_LIST,
-    show_default=f"the limits, else {pairs(_DEFAULT_RESOURCES.items())}",
+    show_default=f"the limits, else {pairs(DEFAULT_RESOURCES.items())}",
     help="Requests of each Pod.",
 )
 @click.option("-L", "--limits", type=RESOURCE_LIST, show_default="the requests", help="Limits of each Pod.")
@@ -49,8 +49,18 @@ def run_command(connection: Connection, files: Sequence[str], output: str, **fla
     if not files and not flags["name"]:
         raise CommandError("job name cannot be left blank")
 
+    requests, limits = flags.pop("requests"), flags.pop("limits")
+    resources = {
+        "requests": requests or limits or DEFAULT_RESOURCES,
+        "limits": limits or requests or DEFAULT_RESOURCES,
+    }
+
     async def work(cluster: Cluster) -> None:
-        jobs = read_files(files, VCJOB, cluster, connection) if files else [(cluster.namespace, _job(**flags))]
+        jobs = (
+            read_files(files, VCJOB, cluster.namespace, connection.namespace)
+            if files
+            else [(cluster.namespace, job_of_one_task(resources=resources, **flags))]
+        )
         for namespace, job in jobs:
             created = await cluster.create(VCJOB, namespace, job)
             if output == TABLE:
@@ -61,21 +71,21 @@ def run_command(connection: Connection, files: Sequence[str], output: str, **fla
     connection.run(work)
 
 
-def _job(
-    *, name: str, image: str, min_available: int, replicas: int, requests: dict[str, str] | None,
-    limits: dict[str, str] | None, scheduler: str, queue: str, command: Sequence[str],
+def job_of_one_task(
+    *, name: str, image: str, min_available: int, replicas: int, resources: Raw, scheduler: str, queue: str = "",
+    command: Sequence[str] = (),
 ) -> Raw:  # fmt: skip
-    """A vcjob of one task with one container. The kubelet never restarts it: the job controller does."""
+    """A vcjob of one task with one container. The kubelet never restarts it: the job controller does.
+
+    ``resources``: those of the container; ``scheduler`` and ``queue``: "" for the ones that admission sets.
+    """
     from scheduler.api.kinds import VCJOB
 
     container: Raw = {
         "name": name,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "resources": {
-            "requests": requests or limits or _DEFAULT_RESOURCES,
-            "limits": limits or requests or _DEFAULT_RESOURCES,
-        },
+        "resources": resources,
     }
     if command:
         container["command"] = list(command)
@@ -85,7 +95,7 @@ def _job(
     }
     spec: Raw = {
         "minAvailable": min_available,
-        "schedulerName": scheduler,
+        **({"schedulerName": scheduler} if scheduler else {}),
         "tasks": [{"name": "default0", "replicas": replicas, "template": template}],
     }
     if queue:

@@ -89,7 +89,7 @@ async def _lines(cluster: Cluster, kind: "Kind[Job | AscendJob]", raw: Raw) -> l
     labels = {**(template_labels(templates[0]) if templates else {}), **(job.metadata.labels or {})}
     name = group.metadata.name if group is not None else f"{job.metadata.name}-{job.metadata.uid}"
     history = await restarts(cluster, labels, f"{cluster.namespace}/{name}", time.time())
-    events = await _events_of(cluster, kind, job.metadata.name, job.metadata.uid)
+    events = await events_of(cluster, kind, job.metadata.name, job.metadata.uid)
     return [*formatted(shown), *formatted(history), *_events(events)]
 
 
@@ -208,7 +208,7 @@ def _ascendjob_status(job: "AscendJob") -> Iterator[Field]:
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------
-async def _events_of(cluster: Cluster, kind: "Kind", name: str, uid: str) -> list[Raw]:
+async def events_of(cluster: Cluster, kind: "Kind", name: str, uid: str) -> list[Raw]:
     """Fetches the Events of this job, without those of an earlier job with its name."""
     from scheduler.api.kinds import EVENT
     from scheduler.cluster.kube.transport.sources import WatchSource

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.completion import kubectl_complete_vc
 from scheduler.cli.main import kubectl_vc, main
+from scheduler.cli.vcctl.main import vcctl
 from tests.unit.cli.cluster import JOBS, QUEUES, Cluster, job, write_kubeconfig
 
 HEAVY = ("kubernetes", "aiohttp", "msgspec", "numpy", "rich", "yaml", "prometheus_client", "importlib.metadata")
@@ -108,6 +109,14 @@ def test_a_script_calls_the_program(shell: str) -> None:
 
     assert result.exit_code == 0
     assert f"_VOLCANO_PY_COMPLETE={shell}_complete" in result.stdout
+
+
+def test_vcctl_has_a_script_of_its_own() -> None:
+    result = CliRunner().invoke(main, ["completion", "bash", "--program", "vcctl"])
+
+    assert (result.exit_code, "_VCCTL_COMPLETE=bash_complete" in result.stdout) == (0, True)
+    found = ShellComplete(vcctl, {}, "vcctl", "_VCCTL_COMPLETE").get_completions(["job"], "s")
+    assert [item.value for item in found] == ["suspend"]
 
 
 def test_completion_for_kubectl_uses_its_protocol(

@@ -578,4 +578,4 @@ def test_yaml_quotes_strings_that_other_readers_take_for_numbers(conf: str, tmp_
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
     path = written(tmp_path / "c.yaml", {**config, "data": {"commit": "12e4567"}})
 
-    assert "commit: '12e4567'" in run("-f", path, "--scheduler-conf", conf, "-o", "yaml").stdout
+    assert 'commit: "12e4567"' in run("-f", path, "--scheduler-conf", conf, "-o", "yaml").stdout

@@ -116,7 +116,7 @@ def test_json_and_yaml_are_one_list_of_whole_objects_without_managed_fields(clus
 def test_yaml_quotes_strings_that_other_readers_take_for_numbers(cluster: Cluster) -> None:
     cluster.holds(JOBS, job("train", queue="12e4567"))
 
-    assert "queue: '12e4567'" in cluster.prints("job", "list", "-o", "yaml")
+    assert 'queue: "12e4567"' in cluster.prints("job", "list", "-o", "yaml")
 
 
 def test_an_empty_list_is_reported_on_stderr_only(cluster: Cluster) -> None:

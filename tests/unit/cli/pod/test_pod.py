@@ -35,6 +35,17 @@ def test_a_row_shows_readiness_status_restarts_and_age(cluster: Cluster) -> None
     )
 
 
+def test_the_time_of_the_last_restart_follows_the_number_of_restarts(cluster: Cluster) -> None:
+    ends = [(datetime.now(UTC) - timedelta(minutes=m, seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ") for m in (300, 12)]
+    crashed = [
+        {"name": name, "restartCount": 1, "lastState": {"terminated": {"exitCode": 1, "finishedAt": end}}}
+        for name, end in zip(("a", "b"), ends, strict=True)
+    ]
+    cluster.holds(PODS, pod("p", containerStatuses=crashed))
+
+    assert "  2 (12m ago)  " in cluster.prints("pod", "list")
+
+
 def test_pods_are_selected_by_vcjob_or_queue(cluster: Cluster) -> None:
     mine, other = pod("mine", labels={"volcano.sh/queue-name": "q"}), pod("other")
     plain = pod("plain", annotations={"scheduling.volcano.sh/queue-name": "q"})
