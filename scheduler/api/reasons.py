@@ -133,6 +133,8 @@ class Malformed:
     """Present numbers. A change of them alone is not reported again."""
     uid: str = ""
     """uid of the object, if known."""
+    resolved: str = dataclasses.field(default="", compare=False)
+    """Message of a Normal Event when this is reported no longer; "": there is none."""
 
     @property
     def message(self) -> str:

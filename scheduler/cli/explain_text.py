@@ -12,7 +12,6 @@ from scheduler.cli.layout import hanging
 from scheduler.cli.output import Column, RowTable, terminal_width
 from scheduler.cli.text import styled
 from scheduler.explain.explanation import (
-    AMOUNT_FIELDS,
     Explanation,
     Outlook,
     QueueAmounts,
@@ -159,12 +158,14 @@ def _quantity(key: str, numbers: QueueAmounts) -> str:
     return "" if amount is None else readable(numbers.resource, amount)
 
 
+_AMOUNTS: Final = ("used", "counted", "deserved", "capability", "inqueue", "requested", "borrowed", "lent")
+"""The amounts that say why a job waits."""
 _OPTIONAL: Final = ("queue", "counted", "deserved", "inqueue", "requested", "borrowed", "lent")
 """The columns that are shown only if there is more than one queue, or if one of the amounts is known."""
 _QUEUES: Final[dict[str, Column[QueueAmounts]]] = {
     "queue": Column("QUEUE", lambda numbers: numbers.queue),
     "resource": Column("RESOURCE", lambda numbers: numbers.resource),
-    **{key: Column(key.upper(), partial(_quantity, key)) for key in AMOUNT_FIELDS},
+    **{key: Column(key.upper(), partial(_quantity, key)) for key in _AMOUNTS},
 }
 
 

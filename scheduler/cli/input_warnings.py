@@ -60,10 +60,10 @@ class WarningLog:
         return {"warnings": texts} if texts else {}
 
 
-def field_warnings(events: Iterable[Raw]) -> Iterator[FieldWarning]:
-    """The Warnings among the Events."""
+def field_warnings(events: Iterable[Raw], reasons: Collection[str] = ()) -> Iterator[FieldWarning]:
+    """The Warnings among the Events. ``reasons``: further reasons of Events to include."""
     for event in events:
-        if event["reason"] in _REASONS:
+        if event["reason"] in _REASONS or event["reason"] in reasons:
             about = event["involvedObject"]
             namespace = about.get("namespace")
             key = f"{namespace}/{about['name']}" if namespace else about["name"]

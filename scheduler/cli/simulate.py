@@ -64,6 +64,7 @@ def simulate_command(
     """
     from msgspec.structs import replace
 
+    from scheduler.api.card_totals import QuotaProblem
     from scheduler.cli.input_warnings import FieldWarning, WarningLog, field_warnings, warning_lines
     from scheduler.cli.node import node_devices, print_devices
     from scheduler.cli.simulate_table import report_lines
@@ -109,7 +110,7 @@ def simulate_command(
             difference = None
             earlier: frozenset[FieldWarning] = frozenset()
             if changes:
-                earlier = frozenset(field_warnings(simulation.cluster.events()))
+                earlier = frozenset(field_warnings(simulation.cluster.events(), frozenset(QuotaProblem)))
                 before = cluster_state(simulation)
                 simulation.change(changed)
                 report = simulation.run(cycles, progress=collect_garbage)
@@ -119,7 +120,8 @@ def simulate_command(
         sys.exit(BAD_INPUT)
     for problem in report.last.session.problems if report.last else ():
         log.warn(f"{source}: {problem}")
-    new = [each for each in field_warnings(report.cluster.events()) if each not in earlier]
+    reported = field_warnings(report.cluster.events(), frozenset(QuotaProblem))
+    new = [each for each in reported if each not in earlier]
     if chips:
         print_devices(node_devices(report.last), output, log, new)
     elif output != TABLE:

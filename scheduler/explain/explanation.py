@@ -10,7 +10,10 @@ from scheduler.framework.remedies.gates import Gate
 from scheduler.framework.remedies.registry import RemedyError
 
 Raw = dict[str, Any]
-AMOUNT_FIELDS: Final = ("used", "counted", "deserved", "capability", "inqueue", "requested", "borrowed", "lent")
+AMOUNT_FIELDS: Final = (
+    *("used", "counted", "deserved", "capability", "guarantee", "inqueue", "requested", "elastic", "borrowed", "lent"),
+    *("granted", "existing", "healthy"),
+)
 """The fields of ``QueueAmounts`` that are amounts."""
 
 
@@ -104,6 +107,16 @@ class QueueAmounts(msgspec.Struct, frozen=True):
     """How much of the capability other queues use."""
     counted: float | None = None
     """The part of the used amount that counts against the capability. None: all of it."""
+    guarantee: float | None = None
+    """What the cluster keeps for the queue."""
+    elastic: float | None = None
+    """What jobs hold beyond their minimum. This amount and the following ones are known for cards."""
+    granted: float | None = None
+    """The sum of the quotas of all queues."""
+    existing: float | None = None
+    """What the nodes have, healthy or not."""
+    healthy: float | None = None
+    """What nodes that are ready offer to Pods."""
 
     @property
     def limited(self) -> float:

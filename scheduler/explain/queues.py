@@ -8,14 +8,17 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from scheduler.api.card_totals import CardTotals, problem_of
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD_GROUP, VCJOB
 from scheduler.api.names import CARD_REQUEST, VISIBILITY_API_VERSION
+from scheduler.api.quantity import format_milli
 from scheduler.api.queue import ancestors
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, format_amount
 from scheduler.api.task import TaskStatus
 from scheduler.cluster.memory import Simulation
 from scheduler.explain.explanation import AMOUNT_FIELDS, QueueAmounts, QueuePosition
+from scheduler.framework.figures import QueueUsage
 from scheduler.framework.session import Session
 
 
@@ -163,12 +166,32 @@ def _of_queue(
         part = counted.get(resource)
         if capability is None or (part is not None and part >= used[d]):
             part = None
-        result.append(QueueAmounts(name, resource, float(used[d]), deserved, capability, counted=part))
+        guarantee = float(queue.guarantee[d]) or None
+        result.append(
+            QueueAmounts(name, resource, float(used[d]), deserved, capability, counted=part, guarantee=guarantee)
+        )
     usage = session.queue_usage(queue) if by_name else {}
-    return result + [
-        QueueAmounts(name, card, its.used, None, its.limit, its.inqueue, its.requested, its.borrowed, its.lent)
-        for card, its in usage.items()
-    ]
+    return result + [_of_card(name, card, its) for card, its in usage.items()]
+
+
+def _of_card(queue: str, card: str, its: QueueUsage) -> QueueAmounts:
+    totals = its.totals
+    return QueueAmounts(
+        queue,
+        card,
+        its.used,
+        None,
+        its.limit,
+        its.inqueue,
+        its.requested,
+        its.borrowed,
+        its.lent,
+        guarantee=its.guarantee,
+        elastic=its.elastic,
+        granted=None if totals is None else totals.granted,
+        existing=None if totals is None else totals.existing,
+        healthy=None if totals is None else totals.healthy,
+    )
 
 
 def used_in_queue(session: Session, name: str) -> Vector:
@@ -221,6 +244,21 @@ def every_queue(simulation: Simulation) -> list[Raw]:
     session = simulation.last.session
     totals = queue_totals(session)
     return [_quota(session, totals, name) for name in sorted(session.queues)]
+
+
+def all_cards(simulation: Simulation) -> list[Raw]:
+    """The cards that nodes have or quotas list, with the amounts of the whole cluster, after ``every_queue``."""
+    if simulation.last is None:
+        return []
+    figures = simulation.last.session.figures()
+    return [_card(name, totals) for one in figures for name, totals in one.cards.items()]
+
+
+def _card(name: str, totals: CardTotals) -> Raw:
+    problem = problem_of(totals)
+    fields = ("used", "granted", "existing", "allocatable", "healthy", "elastic")
+    amounts = {field: format_milli(getattr(totals, field)) for field in fields}
+    return {"card": name, **amounts, **({} if problem is None else {"problem": problem.value})}
 
 
 def _waiting_jobs(session: Session, owners: dict[str, str]) -> dict[str, list[Raw]]:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.api.card_totals import CardTotals, QuotaProblem
 from scheduler.api.resource import Vector
 
 
@@ -60,6 +61,14 @@ class QueueUsage(NamedTuple):
     """The part of the limit that other queues use."""
     online: float | None = None
     """The used amount of online Pods (``workloads.is_online``). None: not known."""
+    guarantee: float | None = None
+    """What the cluster keeps for the queue. None: nothing is guaranteed."""
+    elastic: float = 0.0
+    """What jobs hold beyond their minimum."""
+    totals: CardTotals | None = None
+    """What the whole cluster has, for cards."""
+    problem: QuotaProblem | None = None
+    """What is wrong with the quotas of the card, if this concerns the queue."""
 
     @property
     def offline(self) -> float | None:
@@ -127,3 +136,5 @@ class Figures(msgspec.Struct, frozen=True):
     """Namespace, name and dominant share of each job. Can be iterated repeatedly."""
     namespaces: Mapping[str, NamespaceFigures] = msgspec.field(default_factory=dict)
     devices: Sequence[DeviceCounts] = ()
+    cards: Mapping[str, CardTotals] = msgspec.field(default_factory=dict)
+    """The cards that nodes have or quotas list, by name."""

@@ -105,6 +105,7 @@ def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:
 
 
 def _card_status(usage: QueueUsage) -> dict[str, str]:
+    totals = usage.totals
     names = {
         "quota": usage.limit,
         "used": usage.used,
@@ -114,8 +115,14 @@ def _card_status(usage: QueueUsage) -> dict[str, str]:
         "lent": usage.lent,
         "online": usage.online if usage.used else None,
         "offline": usage.offline if usage.used else None,
+        "guarantee": usage.guarantee,
+        "elastic": usage.elastic,
+        "granted": None if totals is None else totals.granted,
+        "existing": None if totals is None else totals.existing,
+        "healthy": None if totals is None else totals.healthy,
     }
-    return {name: format_milli(amount) for name, amount in names.items() if amount is not None}
+    status = {name: format_milli(amount) for name, amount in names.items() if amount is not None}
+    return status if usage.problem is None else {**status, "problem": usage.problem.value}
 
 
 def _correct(session: Session, own: dict[str, Vector]) -> None:

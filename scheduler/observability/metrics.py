@@ -20,6 +20,7 @@ from prometheus_client.utils import floatToGoString
 from scheduler.api.decisions import Decisions
 from scheduler.api.job import Job, without_uid
 from scheduler.api.task import Task
+from scheduler.observability.card_figures import CardTotalFigures
 from scheduler.observability.card_users import CardUserFigures
 from scheduler.observability.cluster_figures import ChipFigures, ClusterFigures, DeviceFigures
 from scheduler.observability.role_metrics import RoleMetrics, exponential_buckets
@@ -231,6 +232,7 @@ class Metrics(RoleMetrics):
         self.chips = self._registered(ChipFigures())
         self.shares = self._registered(ShareFigures())
         self.card_users = self._registered(CardUserFigures())
+        self.card_totals = self._registered(CardTotalFigures())
         self.attempts = self._registered(AttemptFigures())
         self.devices = self._registered(DeviceFigures())
 

@@ -121,11 +121,9 @@ def insufficient(requested: int, total: int) -> str:
 
 
 def cards(installed: Installation) -> dict[str, str]:
-    """The entry of the H200 in the status of the queue."""
-    found: dict[str, str] = (
-        installed.api.get(object_path(QUEUE, "", "cr-queue1"))["status"].get("cards", {}).get(H200, {})
-    )
-    return found
+    """The amounts of the queue in the entry of the H200 in its status."""
+    found = installed.api.get(object_path(QUEUE, "", "cr-queue1"))["status"].get("cards", {}).get(H200, {})
+    return {key: found[key] for key in ("quota", "used", "inqueue", "requested") if key in found}
 
 
 def shown(installed: Installation, *arguments: str) -> str:
@@ -209,13 +207,14 @@ def test_cards_are_allowed_refused_counted_and_shown_as_the_design_says(installe
     assert table.split()[:7] == ["NAME", "STATE", "WEIGHT", "PARENT", "RUNNING", "INQUEUE", "PENDING"]
     assert f"{H200}=3/3 (4 requested)" in table
     assert f"{H200}=3/3 (4 requested)" in shown(installed, "queue", "list", "-o", "wide")
-    assert [H200, "3", "3", "0", "4", "1", "2"] in [
+    assert [H200, "3", "3", "3", "0", "4", "0", "3", "8", "8", "1", "2"] in [
         line.split() for line in shown(installed, "queue", "get", "cr-queue1").splitlines()
     ]
     (queue,) = json.loads(shown(installed, "queue", "top", "cr-queue1", "-o", "json"))["items"]
     (amounts_of_card,) = (each for each in queue["amounts"] if each["resource"] == H200)
-    numbers = {"used": "3", "capability": "3", "inqueue": "0", "requested": "4"}
-    assert amounts_of_card == {"queue": "cr-queue1", "resource": H200, **numbers}
+    numbers = {"used": "3", "capability": "3", "guarantee": "3", "inqueue": "0", "requested": "4", "elastic": "0"}
+    totals = {"granted": "3", "existing": "8", "healthy": "8"}
+    assert amounts_of_card == {"queue": "cr-queue1", "resource": H200, **numbers, **totals}
     explained = shown(installed, "explain", "pod", name, "-n", "default")
     assert insufficient(1000, 4000) in " ".join(explained.split())
     assert [H200, "3", "3", "0", "4"] in [line.split() for line in explained.splitlines()]
@@ -285,9 +284,11 @@ def test_a_choice_of_cards_and_parts_of_cards_are_charged_for_what_pods_get(inst
         (reason,) = wait(lambda name=app: reasons(name), 60)  # type: ignore[misc]
         assert all(f"insufficient <{card}> {numbers}" in reason for card in models), reason
     lines = [line.split() for line in shown(installed, "queue", "get", "cr-queue2").splitlines()]
-    assert [mps, "1", "1", "0", "2", "1", "0"] in lines and [mig, "2", "2", "0", "2", "2", "0"] in lines
+    assert [mps, "1", "1", "1", "0", "2", "0", "3", "4", "4", "1", "0"] in lines
+    assert [mig, "2", "2", "2", "0", "2", "0", "5", "3", "3", "2", "0", "CardOverGranted"] in lines
     listed = shown(installed, "queue", "list", "-o", "wide")
-    assert f"{d4090}=1/1 (2 requested),{d4090d}=1/1,{mig}=2/2,{mps}=1/1 (2 requested)" in listed
+    over = "5 granted, 3 existing, 3 healthy"
+    assert f"{d4090}=1/1 (2 requested),{d4090d}=1/1,{mig}=2/2 ({over}),{mps}=1/1 (2 requested)" in listed
 
     deploy("mixed", 1, GPU, CARD_NAME, f"{d4090}|NVIDIA-H20/mig-1g.24gb-mixed")
     (reason,) = wait(lambda: reasons("mixed"), 60)

@@ -3,6 +3,7 @@ model of the design's formulas says, in random histories: jobs announce cards be
 go, jobs grow, nodes shrink, quotas change."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -99,6 +100,18 @@ class Model:
             if raw["kind"] == "Node":
                 amounts = raw["status"]["allocatable"]
                 self.free.update({(raw["metadata"]["name"], r): int(amounts.get(r, 0)) for r in {*RESOURCES.values()}})
+        self.totals: dict[str, Counter[str]] = {}
+        """Maps a card to its amounts in the whole cluster."""
+        for raw in objects:
+            for resource in {*RESOURCES.values()} if raw["kind"] == "Node" else ():
+                if resource not in raw["status"]["allocatable"]:
+                    continue
+                allocatable, capacity = (int(raw["status"][of][resource]) for of in ("allocatable", "capacity"))
+                amounts = {"existing": max(capacity, allocatable), "allocatable": allocatable, "healthy": allocatable}
+                self.totals.setdefault(self._card_on(raw["metadata"]["name"], resource), Counter()).update(amounts)
+        for quota in self.quota.values():
+            for card, number in quota.items():
+                self.totals.setdefault(card, Counter())["granted"] += number
         self.jobs: dict[str, Job] = {}
         existing: Counter[str] = Counter()
         staying: Counter[str] = Counter()
@@ -180,6 +193,15 @@ class Model:
         return f"{product}{parts[resource]}"
 
 
+def problem(totals: Counter[str], quota: int) -> str | None:
+    """The problem of a card that a queue with this quota sees."""
+    if not totals["existing"]:
+        return "CardNotFound"
+    if not quota or totals["granted"] <= totals["healthy"]:
+        return None
+    return "CardOverGranted" if totals["granted"] > totals["existing"] else "CardUnhealthy"
+
+
 class Actor:
     """Makes random changes."""
 
@@ -190,6 +212,8 @@ class Actor:
             node("b", f"64c+256Gi+{GPU}=2+{SHARED}=4", labels(H800, memory=81559) | {f"{GPU}.replicas": "2"}),
             node("c", f"64c+256Gi+{GPU}=3", labels(H800, memory=81559)),
         ]
+        for raw in nodes:
+            raw["status"]["capacity"] = dict(raw["status"]["allocatable"])
         self.history = History(nodes, [quota_queue(name, self._quota()) for name in QUEUES])
         self._groups: list[tuple[str, str, int]] = []
         """The name of a job, the annotation of its Pods, and the number of Pods created."""
@@ -285,15 +309,11 @@ def reported(history: History, samples: Samples, queue: str) -> dict[str, dict[s
     shown = {its.resource: its for its in totals if its.requested is not None}
     for card, its in cards.items():  # for explain, queue top, the web page and the API of tenants
         of = shown[card]
-        written = {"quota": of.capability, "used": of.used, "inqueue": of.inqueue, "requested": of.requested}
-        assert {key: format_amount(card, amount or 0.0) for key, amount in written.items()} == without_workloads(its)
+        numbers = {key: its[key] for key in its if key not in (*WORKLOADS, "problem")}
+        written = {key: of.capability if key == "quota" else getattr(of, key) for key in numbers}
+        assert {key: format_amount(card, amount or 0.0) for key, amount in written.items()} == numbers, card
     listed(history, raw)
-    return {card: {field: int(amount) for field, amount in its.items()} for card, its in cards.items()}
-
-
-def without_workloads(its: Mapping[str, str]) -> dict[str, str]:
-    """The numbers of a card that all views of it have."""
-    return {field: amount for field, amount in its.items() if field not in WORKLOADS}
+    return {card: {key: int(its[key]) for key in its if key != "problem"} for card, its in cards.items()}
 
 
 def used_by_workload(history: History, queue: str, card: str) -> dict[str, float]:
@@ -311,9 +331,19 @@ def printed_cards(raw: Raw) -> dict[str, dict[str, str]]:
     lines = list(amount_lines(amounts_of(raw)))
     if not lines:
         return {}
-    titles = [title.lower().replace("capability", "quota") for title in lines[0].split()]
-    rows = [line.split() for line in lines[1:]]
-    return {row[0]: dict(zip(titles[1:], row[1:], strict=False)) for row in rows if row[0].startswith("NVIDIA-")}
+    starts = [match.start() for match in re.finditer(r"\S+", lines[0])]
+    ends = [*starts[1:], None]
+
+    def cells(line: str) -> list[str]:
+        return [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+
+    titles = [title.lower().replace("capability", "quota") for title in cells(lines[0])]
+    found = [dict(zip(titles, cells(line), strict=True)) for line in lines[1:]]
+    return {
+        row["resource"]: {title: cell for title, cell in row.items() if cell and title != "resource"}
+        for row in found
+        if row["resource"].startswith("NVIDIA-")
+    }
 
 
 def listed(history: History, raw: Raw) -> None:
@@ -393,6 +423,15 @@ def test_reports_of_cards_equal_the_naive_model_at_every_step(seed: int) -> None
                 assert {workload: its.get(workload, 0) for workload in WORKLOADS} == by_workload, (queue, card)
                 measured = used_by_workload(history, queue, card)
                 assert measured == {workload: n for workload, n in by_workload.items() if n}, (queue, card)
+            for card, its in cards.items():
+                totals = model.totals.get(card, Counter())
+                assert {key: its[key] for key in ("granted", "existing", "healthy")} == {
+                    key: totals[key] for key in ("granted", "existing", "healthy")
+                }, card
+                assert (its["guarantee"], its["elastic"] <= model.elastic[queue, card]) == (its["quota"], True), card
+                if card in model.quota[queue]:
+                    stored_card = history.get("Queue", queue)["status"]["cards"][card]
+                    assert stored_card.get("problem") == problem(totals, its["quota"]), (queue, card)
             assert sum(its["inqueue"] for its in cards.values()) == model.inqueue(queue), queue
             alternatives = any(
                 "|" in written and number for (of, written), number in model.reserved.items() if of == queue

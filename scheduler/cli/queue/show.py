@@ -27,17 +27,8 @@ Amounts = Mapping[str, Any]
 """``resource``, and quantities in Kubernetes' notation: those of ``_AMOUNTS`` that are known. Perhaps ``queue``, and
 ``spec``: the deserved amount of the spec, if it is another."""
 _AMOUNTS: Final = (
-    "used",
-    "counted",
-    "deserved",
-    "capability",
-    "guarantee",
-    "inqueue",
-    "requested",
-    "borrowed",
-    "lent",
-    "online",
-    "offline",
+    *("used", "counted", "deserved", "capability", "guarantee", "inqueue", "requested", "elastic", "borrowed", "lent"),
+    *("granted", "existing", "healthy", "online", "offline", "problem"),
 )
 _ALWAYS: Final = ("used", "capability")
 """The amounts that have a column even if none of them is known."""
@@ -237,4 +228,6 @@ def _readable(key: str, row: Amounts) -> str:
 
     if key not in row:
         return ""
+    if key == "problem":
+        return str(row[key])
     return text(row[key]) + (f" (spec {text(row['spec'])})" if key == "deserved" and "spec" in row else "")

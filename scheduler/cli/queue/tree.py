@@ -17,12 +17,13 @@ Raw = dict[str, Any]
 class _Line(NamedTuple):
     """A queue or a resource."""
 
-    cells: tuple[object, object, object, object, object]
+    cells: tuple[object, ...]
+    """As many as ``_COLUMNS``, or one less for a queue."""
     colour: str | None = None
     """The colour of the second cell, which is a state or a bar."""
 
 
-_TITLES: Final = _Line(("  Resource", "Use", "Used", "Deserved", "Capability"))
+_TITLES: Final = _Line(("  Resource", "Use", "Used", "Deserved", "Capability", "Guarantee"))
 """The titles of resources, below those of queues."""
 _COLUMNS: Final[tuple[Column[_Line], ...]] = (
     Column("Queue", lambda line: line.cells[0]),
@@ -31,6 +32,8 @@ _COLUMNS: Final[tuple[Column[_Line], ...]] = (
     Column("Running", lambda line: line.cells[3]),
     Column("Waiting", lambda line: line.cells[4]),
 )
+_GUARANTEE: Final[Column[_Line]] = Column("", lambda line: line.cells[5] if len(line.cells) > len(_COLUMNS) else "")
+"""Is shown if a queue has a guarantee of a resource or card."""
 
 
 def tree_blocks(items: Sequence[Raw]) -> list[list[str]]:
@@ -53,7 +56,9 @@ def tree_blocks(items: Sequence[Raw]) -> list[list[str]]:
     children: dict[str, list[str]] = {}
     for name, parent in _without_cycles(parents).items():
         children.setdefault(parent, []).append(name)
-    titles, *lines = RowTable(_COLUMNS).blocks([_TITLES, *_subtree("", children, queues, amounts, "")])
+    guaranteed = any("guarantee" in one for its in amounts.values() for one in its.values())
+    columns = (*_COLUMNS, _GUARANTEE) if guaranteed else _COLUMNS
+    titles, *lines = RowTable(columns).blocks([_TITLES, *_subtree("", children, queues, amounts, "")])
     return [[*titles, *lines[0]], *lines[1:]]
 
 
@@ -97,15 +102,15 @@ def _subtree(
 
 
 # --- resources --------------------------------------------------------------------------------------------------------
-_AMOUNTS: Final = ("used", "deserved", "capability")
+_AMOUNTS: Final = ("used", "deserved", "capability", "guarantee")
 
 
 def _resource(before: str, amounts: Mapping[str, str]) -> _Line:
-    """``amounts``: resource, used, deserved and capability, in Kubernetes' notation; a missing resource is not limited.
-    If queues borrow from each other also borrowed and lent; counted, if not all that is used counts against the
-    capability."""
+    """``amounts``: resource, used, deserved, capability and guarantee, in Kubernetes' notation; a missing one is not
+    limited. If queues borrow from each other also borrowed and lent; counted, if not all that is used counts against
+    the capability."""
     resource = amounts["resource"]
-    used, deserved, capability = (_parsed(resource, amounts.get(key)) for key in _AMOUNTS)
+    used, deserved, capability, _ = (_parsed(resource, amounts.get(key)) for key in _AMOUNTS)
     texts = [_written(resource, amounts.get(key)) for key in _AMOUNTS]
     counted = _parsed(resource, amounts.get("counted"))
     limited = (used if counted is None else counted) or 0
@@ -113,7 +118,7 @@ def _resource(before: str, amounts: Mapping[str, str]) -> _Line:
     note = usage_note({key: amounts.get(key) for key in ("borrowed", "lent")})
     colour = "yellow" if amounts.get("borrowed", "0") != "0" else _colour(limited, deserved, capability)
     used_text = texts[0] + (f" ({note})" if note else "")
-    return _Line((before + resource, drawn, used_text, texts[1], texts[2]), colour)
+    return _Line((before + resource, drawn, used_text, *texts[1:]), colour)
 
 
 def _bar(used: float, deserved: float | None, capability: float | None) -> str:
@@ -141,3 +146,23 @@ def _written(resource: str, text: str | None) -> str:
     """An amount to read; "" if there is none."""
     amount = _parsed(resource, text)
     return text or "" if amount is None else readable(resource, amount)
+
+
+# --- cards of the cluster ---------------------------------------------------------------------------------------------
+_CARDS: Final[tuple[Column[Raw], ...]] = (
+    Column("Card", lambda card: card.get("card")),
+    *(
+        Column(key.capitalize(), lambda card, key=key: card.get(key))  # type: ignore[misc]
+        for key in ("used", "granted", "existing", "healthy", "elastic")
+    ),
+    Column("Problem", lambda card: card.get("problem"), colour=lambda _: "red"),
+)
+
+
+def card_blocks(cards: Sequence[Raw]) -> list[list[str]]:
+    """An empty line, the titles, and a line for each card of the cluster; nothing without cards. ``cards``: as in
+    ``all_cards``."""
+    if not cards:
+        return []
+    titles, *lines = RowTable(_CARDS).blocks(cards)
+    return [["", *titles], *lines]

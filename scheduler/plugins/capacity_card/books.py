@@ -6,6 +6,7 @@ Each session computes the books from the accounts of jobs, and updates them with
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from scheduler.api.card_totals import NO_TOTALS, CardTotals, problem_of_queue
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
 from scheduler.api.resource import share
@@ -158,10 +159,13 @@ class CardBook:
         return sum(amount for names, amount in self.waiting.items() if card in names)
 
     # --- reports ---
-    def usage(self, loans: Mapping[str, Loan] | None, online: Amounts) -> dict[str, QueueUsage]:
+    def usage(
+        self, loans: Mapping[str, Loan] | None, online: Amounts, totals: Mapping[str, CardTotals]
+    ) -> dict[str, QueueUsage]:
         """Returns what the queue has of each card that its quota lists, or that it uses or waits for. Pods that accept
         several cards wait for the first that the quota lists; without any, for the first. ``loans``: card -> what the
-        queue has borrowed and lent; None: queues do not borrow from each other. ``online``: what online Pods hold."""
+        queue has borrowed and lent; None: queues do not borrow from each other. ``online``: what online Pods hold.
+        ``totals``: of the cluster, by card."""
         wanted: Amounts = {}
         for names, amount in self.waiting.items():
             add(wanted, ((next((name for name in names if self.limit(name) > 0), names[0]), amount),))
@@ -169,16 +173,20 @@ class CardBook:
         found: dict[str, QueueUsage] = {}
         for card in cards:
             if card not in (CPU, MEMORY):
-                used = self.charged(card)
+                used, limit, of_cluster = self.charged(card), self.limit(card), totals.get(card, NO_TOTALS)
                 borrowed, lent = (None, None) if loans is None else loans.get(card, NO_LOAN)
                 found[card] = QueueUsage(
                     used,
-                    self.limit(card),
+                    limit,
                     self.inqueue.get(card, 0.0),
                     used + wanted.get(card, 0.0),
                     borrowed,
                     lent,
                     online=min(online.get(card, 0.0), used),
+                    guarantee=limit,
+                    elastic=self.elastic.get(card, 0.0),
+                    totals=of_cluster,
+                    problem=problem_of_queue(of_cluster, limit) if card in self.limits else None,
                 )
         return found
 

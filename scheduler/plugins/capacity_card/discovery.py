@@ -6,7 +6,7 @@ The number of cards is the allocatable amount of the node (``Nodes.allocatable``
 """
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scheduler.api.cards import WHOLE_CARD, kind_of, vendor_of
 from scheduler.api.names import MPS_REPLICAS
-from scheduler.api.node import Codes, NodeFacts, Nodes
+from scheduler.api.node import Codes, Column, NodeFacts, Nodes
 from scheduler.api.objects import Node
 from scheduler.api.resource import Dimensions
 from scheduler.api.snapshot import Memory
@@ -123,13 +123,17 @@ class CardInventory:
 
     def amounts(self, nodes: Nodes, dimensions: Dimensions) -> dict[str, float]:
         """Returns how many allocatable cards of each name the nodes have, in thousandths."""
+        return self.sums(dimensions, lambda position: nodes.allocatable[position])
+
+    def sums(self, dimensions: Dimensions, amounts: Callable[[int], Column]) -> dict[str, float]:
+        """Returns the sum of each card over all nodes. ``amounts``: returns the amounts of the resource at a position,
+        shape (nodes,)."""
         sums = np.zeros(len(self._names))
         for resource, codes in self._columns.items():
             position = dimensions.find(resource)
             if position is not None:
                 has = codes[:-1] >= 0
-                weights = nodes.allocatable[position][has]
-                sums += np.bincount(codes[:-1][has], weights=weights, minlength=len(sums))
+                sums += np.bincount(codes[:-1][has], weights=amounts(position)[has], minlength=len(sums))
         return dict(zip(self._names, sums.tolist(), strict=True))
 
     def nodes_with(self, cards: Iterable[str], resource: str | None = None) -> NDArray[np.bool_]:

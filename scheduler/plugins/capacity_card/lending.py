@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from scheduler.api.cards import MILLI
-from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
-from scheduler.plugins.capacity_card.holdings import Amounts, add
+from scheduler.plugins.capacity_card.holdings import Amounts
+from scheduler.plugins.capacity_card.totals import granted_cards
 
 
 class LendingBook(Protocol):
@@ -63,10 +63,8 @@ class Lending:
         ``canonical``: returns the name of a card on nodes."""
         self.canonical = canonical
         self._books = list(books.values())
-        quotas: Amounts = {}
-        for book in self._books:
-            add(quotas, ((name, limit) for name, limit in book.limits.items() if name not in (CPU, MEMORY)))
-        self._stock = {card: min(quota, cards.get(card, 0.0)) for card, quota in quotas.items()}
+        granted = granted_cards(book.limits for book in self._books)
+        self._stock = {card: min(quota, cards.get(card, 0.0)) for card, quota in granted.items()}
 
     def room(self, book: LendingBook, card: str, *, now: bool) -> float:
         """Returns how much more of a card a queue may use, from its own quota and that of others; negative infinity if

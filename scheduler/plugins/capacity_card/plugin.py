@@ -3,7 +3,8 @@
 ``nvidia.com/gpu`` is the same resource for an H200 and an RTX 4090. With this plugin, the queue's annotation
 ``volcano.sh/card.quota`` limits the number of cards of each model; a queue may not use cards that the annotation does
 not list. A Pod may name several alternative cards; it is charged for the card of its node. Queues are flat. Quotas are
-not compared with the cluster: they may add up to more cards than exist, and cards may disappear.
+not compared with the cluster when Pods are placed: they may add up to more cards than exist, and cards may disappear.
+Warnings and figures (``totals``) say so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import ClassVar, Final
 import msgspec
 import numpy as np
 
+from scheduler.api.card_totals import CardTotals
 from scheduler.api.cards import ASCEND_VENDOR, parse_quota, vendor_of
 from scheduler.api.job import Job
 from scheduler.api.names import CARD_QUOTA, CPU, EVENT_UNSCHEDULABLE, MEMORY
@@ -37,6 +39,7 @@ from scheduler.plugins.capacity_card.holdings import Amounts
 from scheduler.plugins.capacity_card.lending import Lending, LoansByQueue, loans
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
+from scheduler.plugins.capacity_card.totals import card_totals, granted_cards, quota_warnings
 from scheduler.plugins.support.queue_accounting import not_open
 
 REASON_CARDS: Final = "UnsupportedCards"
@@ -76,6 +79,7 @@ class CapacityCard:
         self._loans: LoansByQueue | None = None
         self._users: CardSums | None = None
         self._online: dict[str, Amounts] | None = None
+        self._totals: Mapping[str, CardTotals] | None = None
         found: dict[Malformed, None] = dict.fromkeys(self._inventory.problems)
         self._accounts = self._bookkeeper.enter(self._books, found.setdefault)
         for problem in found:
@@ -123,14 +127,14 @@ class CapacityCard:
 
     def _usage(self, queue: Queue) -> dict[str, QueueUsage]:
         """Returns card -> usage."""
-        loaned = None
+        totals, loaned = self._card_totals(), None
         if self._borrowing:
             if self._loans is None:
-                self._loans = loans(self._reported.values(), self._listed_cards())
+                self._loans = loans(self._reported.values(), [card for card, its in totals.items() if its.listed])
             loaned = self._loans.get(queue.name, {})
         if self._online is None:
             self._online = online_cards(self._cards_in_use())
-        return self._reported[queue.name].usage(loaned, self._online.get(queue.name, {}))
+        return self._reported[queue.name].usage(loaned, self._online.get(queue.name, {}), totals)
 
     def _cards_in_use(self) -> CardSums:
         """Returns who uses cards."""
@@ -138,9 +142,13 @@ class CapacityCard:
             self._users = self._bookkeeper.card_users(self._accounts)
         return self._users
 
-    def _listed_cards(self) -> Iterable[str]:
-        """Returns the cards that a quota lists."""
-        return dict.fromkeys(name for book in self._books.values() for name in book.limits if name not in (CPU, MEMORY))
+    def _card_totals(self) -> Mapping[str, CardTotals]:
+        """Returns the totals of the cards; at the end of the session, with what it has placed."""
+        if self._totals is None:
+            session = self._session
+            granted = granted_cards(book.limits for book in self._books.values())
+            self._totals = card_totals(self._inventory, session.nodes, session.dimensions, granted)
+        return self._totals
 
     def _close(self) -> None:
         """Computes the books again for reports: what was placed is no longer reserved, and may be another card than was
@@ -149,7 +157,9 @@ class CapacityCard:
             name: CardBook(book.queue, book.limits, lending_limits=book.lending_limits, may_count=book.may_count)
             for name, book in self._books.items()
         }
-        self._loans = self._users = self._online = None
+        self._loans = self._users = self._online = self._totals = None
+        for warning in quota_warnings(self._card_totals(), {name: book.limits for name, book in self._books.items()}):
+            self._session.malformed_field(warning)
         self._accounts = self._bookkeeper.enter(self._reported, lambda problem: None)
 
     def _figures(self) -> Figures:
@@ -157,6 +167,7 @@ class CapacityCard:
         return Figures(
             shares={name: QueueShare(book.share, book.overused) for name, book in self._books.items()},
             counted=counted if self._unlimited else {},
+            cards=self._card_totals(),
         )
 
     # --- for explanations ---

@@ -87,7 +87,8 @@ def test_a_label_that_goes_while_pods_run_is_a_warning_of_the_change(files: File
     change = files.write("change.yaml", bare("a"))
     output = files.simulate("-f", path, "--what-if", change)
     found = rows(output)
-    assert list(found) == ["Node a"] and found["Node a"].startswith(MISSING)
+    assert list(found) == ["Node a", "Queue q"] and found["Node a"].startswith(MISSING)
+    assert f"no node has the card {H200!r}" in found["Queue q"]
 
 
 def test_a_warning_from_before_a_change_is_not_shown_again(files: Files) -> None:
@@ -99,7 +100,7 @@ def test_a_warning_from_before_a_change_is_not_shown_again(files: Files) -> None
 def test_mistakes_that_standard_error_names_are_not_repeated(files: Files) -> None:
     npu = node("n1", "8c+8Gi")
     npu["metadata"]["annotations"] = {"baseDeviceInfos": '{"Ascend910-0": {'}
-    path = files.write("c.yaml", npu, gpu_node("g"), pod("p", "1c+nvidia.com/gpuu=1"))
+    path = files.write("c.yaml", npu, gpu_node("g"), quota_queue("q", {H200: 1}), pod("p", "1c+nvidia.com/gpuu=1"))
     assert rows(files.simulate("-f", path)) == {}
 
 
@@ -108,6 +109,13 @@ def test_fields_of_other_objects_that_were_set_aside_are_shown(files: Files) -> 
     output = files.simulate("-f", files.write("c.yaml", node("n", "8c+8Gi"), bad))
     assert list(rows(output)) == ["Pod default/p"]
     assert output.endswith(" cycles\n")
+
+
+def test_problems_of_card_quotas_are_shown_with_their_numbers(files: Files) -> None:
+    path = files.write("c.yaml", gpu_node("a", cards=10), quota_queue("p", {H200: 6}), quota_queue("q", {H200: 5}))
+    found = rows(files.simulate("-f", path))
+    assert list(found) == ["Queue p", "Queue q"]
+    assert found["Queue p"].endswith(": 11 granted, 10 existing, 10 healthy; quota of this queue: 6")
 
 
 def test_twenty_rows_are_shown_and_the_others_counted() -> None:

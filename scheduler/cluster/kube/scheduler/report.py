@@ -6,13 +6,20 @@ Measures also how long bound Pods take to run.
 import asyncio
 import math
 import time
+from collections.abc import Collection, Container
 
 import structlog
 
 from scheduler.actions.eviction_actions import GangPreempt, Preempt
-from scheduler.api.decisions import EventRecord
-from scheduler.api.kinds import POD, Kind
-from scheduler.api.names import EVENT_PLUGIN_ERROR, EVENT_WARNING, REASON_NOT_ENOUGH_RESOURCES
+from scheduler.api.decisions import EventRecord, ObjectRef
+from scheduler.api.kinds import POD, QUEUE, Kind
+from scheduler.api.names import (
+    EVENT_CARD_QUOTA_RESOLVED,
+    EVENT_NORMAL,
+    EVENT_PLUGIN_ERROR,
+    EVENT_WARNING,
+    REASON_NOT_ENOUGH_RESOURCES,
+)
 from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.reasons import Malformed, first_fields
 from scheduler.api.task import TaskStatus
@@ -90,6 +97,7 @@ class CycleReport(SessionObserver):
         metrics.chips.update(figures)
         metrics.shares.update(session, figures, usage)
         metrics.card_users.update(session.cards_in_use())
+        metrics.card_totals.update(figures, usage)
         metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
 
     def report(self, outcome: Outcome) -> None:
@@ -126,12 +134,23 @@ class CycleReport(SessionObserver):
         new = sorted(malformed - self._reported, key=lambda p: (p.kind, p.namespace, p.name, p.field))
         for problem in first_fields(new) if new else ():
             self._recorder.malformed(problem)
+        self._report_resolved(malformed, outcome.session.queues)
         self._reported = malformed
         problems = tuple(outcome.session.problems)
         if problems != self._problems:
             for text in problems:
                 log.warning("a plugin or action has a problem", problem=text)
         self._problems = problems
+
+    def _report_resolved(self, malformed: Collection[Malformed], queues: Container[str]) -> None:
+        """Records a Normal Event for each problem of a queue that says so when it ends, unless another problem of the
+        field has begun."""
+        ended = [problem for problem in self._reported if problem.resolved and problem not in malformed]
+        present = {(problem.kind, problem.name, problem.field) for problem in malformed} if ended else ()
+        for problem in sorted(ended, key=lambda it: (it.name, it.field)):
+            if problem.name in queues and (problem.kind, problem.name, problem.field) not in present:
+                ref = ObjectRef(QUEUE.api_version, QUEUE.name, "", problem.name)
+                self._recorder.record(EventRecord(ref, EVENT_NORMAL, EVENT_CARD_QUOTA_RESOLVED, problem.resolved))
 
     def _update_metrics(self, outcome: Outcome) -> None:
         decisions, metrics, jobs = outcome.decisions, self._metrics, outcome.session.jobs

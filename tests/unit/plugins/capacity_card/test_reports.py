@@ -39,8 +39,9 @@ def test_the_status_has_the_cards_and_the_pod_groups_by_phase() -> None:
     found = world(gang("g", "q", 2), gang("h", "q", 2), quota={H200: 3}).run(CONFIGURATION)
     written = update(found)
     assert written is not None
-    numbers = {"quota": "3", "used": "2", "inqueue": "2", "requested": "4", "online": "0", "offline": "2"}
-    assert written.cards == {H200: numbers}
+    amounts = {"quota": "3", "used": "2", "inqueue": "2", "requested": "4", "guarantee": "3", "elastic": "0"}
+    totals = {"granted": "3", "existing": "4", "healthy": "4"}
+    assert written.cards == {H200: {**amounts, **totals, "online": "0", "offline": "2"}}
     assert written.allocated[H200] == "2"
     assert written.groups == {"inqueue": 2}
     found.run(CONFIGURATION, kubelet=True)
