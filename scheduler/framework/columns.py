@@ -82,6 +82,22 @@ class MeasuringFilter(Protocol):
         """Returns the shortages on the best of these nodes, which are all refused."""
 
 
+@runtime_checkable
+class DeviceFilter(Protocol):
+    """Optional methods of a Filter that a task passes only if one device of a node has room: an NPU that is divided,
+    or a group of NPUs that communicate. Evictions are tried device by device."""
+
+    def device_of(self, row: int, uid: str) -> int:
+        """Returns a number of the device that a task on a node holds or has a part of; -1 if it has none."""
+
+
+def devices_of(filters: Iterable[Filter]) -> Callable[[int, str], tuple[int, ...]] | None:
+    """Returns a function of the row of a node and the uid of a task there, which returns the devices of the task by all
+    filters that have devices; None if none has."""
+    found = [each for each in filters if isinstance(each, DeviceFilter)]
+    return (lambda row, uid: tuple(each.device_of(row, uid) for each in found)) if found else None
+
+
 class Score(Protocol):
     """A ranking of nodes for the tasks of one class; higher is better."""
 

@@ -17,7 +17,8 @@ from scheduler.actions.eviction.policy import BundleOrder, EvictionRules, Preemp
 from scheduler.api.hypernode import HyperNode
 from scheduler.api.node import Mask
 from scheduler.api.resource import Vector
-from scheduler.api.task import Task
+from scheduler.api.task import Task, TaskClass
+from scheduler.framework.columns import devices_of
 from scheduler.framework.extension import EvictionContext, Protection, ReclaimContext
 from scheduler.framework.statement import Statement
 
@@ -61,6 +62,10 @@ class RoomForGang:
 
     # --- what is needed, and where it may be found ---
     @cached_property
+    def _classes(self) -> tuple[TaskClass, ...]:
+        return tuple(dict.fromkeys(task.cls for task in self._tasks))
+
+    @cached_property
     def _context(self) -> EvictionContext:
         need: Vector = np.sum([task.cls.request for task in self._tasks], axis=0)
         return EvictionContext(self._job, need, self._rules.policy.across_queues)
@@ -102,8 +107,7 @@ class RoomForGang:
         need = self._context.request
         width = len(need), len(self._session.nodes)
         lacking = np.broadcast_to(self._demand.lacking(domain.rows)[:, np.newaxis], width)
-        classes = tuple(dict.fromkeys(task.cls for task in self._tasks))
-        return ReclaimContext(self._job, classes, need, lacking, protection, gang=True)
+        return ReclaimContext(self._job, self._classes, need, lacking, protection, gang=True)
 
     # --- in what order ---
     def _orders(self, losing: ReclaimContext | None, domain: HyperNode) -> Iterator[Iterator[Bundle]]:
@@ -136,7 +140,7 @@ class RoomForGang:
     def _node_by_node(self, bundles: Iterator[Bundle], losing: ReclaimContext, possible: Mask) -> Iterator[Bundle]:
         """Yields the bundles of spare tasks node by node, and then gangs. What queues can lose may be too little to
         make room if it is spread over many nodes or small tasks. Nodes where few evictions make room for a task come
-        first, and on each node the tasks that hold most of what lacks."""
+        first, and on each node the tasks that hold most of what lacks, device by device if one device needs room."""
         lacking = losing.lacking[:, 0]
         session = self._session
         rows = session.eviction_candidates.rows[possible]
@@ -145,12 +149,15 @@ class RoomForGang:
         evictions = np.bincount(rows, minlength=len(session.nodes))
         cost = np.divide(evictions, gained, out=np.full(len(gained), np.inf), where=gained > 0)
 
-        def place(bundle: Bundle) -> tuple[bool, float, int, tuple[float, ...]]:
-            if bundle.whole:
-                return (True, 0.0, 0, ())
-            task = bundle.tasks[0]
+        device_of = devices_of(each for cls in self._classes for each in session.filters(cls, self._job))
+
+        def place(bundle: Bundle) -> tuple[bool, float, int, tuple[int, ...], tuple[float, ...]]:
+            if len(bundle.tasks) > 1:  # a gang
+                return (True, float("inf"), 0, (), ())
+            (task,) = bundle.tasks
             row = session.nodes.index[task.node]
-            return (False, float(cost[row]), row, tuple((-task.cls.request[lacking]).tolist()))
+            devices = () if device_of is None else device_of(row, task.uid)
+            return (bundle.whole, float(cost[row]), row, devices, tuple((-task.cls.request[lacking]).tolist()))
 
         return iter(sorted(bundles, key=place))
 

@@ -44,7 +44,8 @@ class NodeEviction:
         self._request = need.task.cls.request[need.dims]
         node = rules.session.nodes.names[row]
         self._message = f"Makes room on node {node} for Pod {need.task.key} of {describe(need.job)}"
-        self._evicted: list[Task] = []
+        self.evicted: list[Task] = []
+        """The victims so far."""
         self.succeeded = False
         """Whether the task is pipelined."""
         self.filtered = False
@@ -78,10 +79,10 @@ class NodeEviction:
         else:
             if not self._admitted():
                 return False
-        if len(self._evicted) < 2:
+        if len(self.evicted) < 2:
             return True
         spare = -self._wanted()
-        for victim in reversed(self._evicted[:-1]):
+        for victim in reversed(self.evicted[:-1]):
             amounts = victim.cls.request[self._need.dims]
             if (amounts > spare).any():
                 continue
@@ -130,10 +131,10 @@ class NodeEviction:
     def _pipeline(self) -> bool:
         """Pipelines the task onto the node. Returns False if a plugin's books refuse it, or if an evicted task would
         come back at once."""
-        if any(map(self._futile, list(self._evicted))):
+        if any(map(self._futile, list(self.evicted))):
             return False
         try:
-            self.statement.pipeline(self._need.job, self._need.task, self._row, nominate=bool(self._evicted))
+            self.statement.pipeline(self._need.job, self._need.task, self._row, nominate=bool(self.evicted))
         except AllocationError:
             self.filtered = True
             return False
@@ -145,10 +146,10 @@ class NodeEviction:
         It consists of the highest priority of a victim, the sum of all priorities, the number of victims, and how early
         the oldest victim of the highest priority was created (Kubernetes' pickOneNodeForPreemption).
         """
-        highest = max((victim.priority for victim in self._evicted), default=-LOWEST_PRIORITY)
-        total = sum(victim.priority + LOWEST_PRIORITY for victim in self._evicted)
-        earliest = min((victim.creation for victim in self._evicted if victim.priority == highest), default=0.0)
-        return (highest, total, len(self._evicted), -earliest)
+        highest = max((victim.priority for victim in self.evicted), default=-LOWEST_PRIORITY)
+        total = sum(victim.priority + LOWEST_PRIORITY for victim in self.evicted)
+        earliest = min((victim.creation for victim in self.evicted if victim.priority == highest), default=0.0)
+        return (highest, total, len(self.evicted), -earliest)
 
     def _futile(self, victim: Task) -> bool:
         """Whether evicting a task of another queue achieves nothing: once it is restored, some plugin refuses it as a
@@ -179,8 +180,8 @@ class NodeEviction:
 
     def _evict(self, victim: Task) -> None:
         self._rules.evict(self.statement, victim, self._message)
-        self._evicted.append(victim)
+        self.evicted.append(victim)
 
     def _restore(self, victim: Task) -> None:
         self.statement.restore(victim)
-        self._evicted.remove(victim)
+        self.evicted.remove(victim)

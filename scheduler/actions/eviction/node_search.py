@@ -14,6 +14,7 @@ from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.class_view.view import ClassView
+from scheduler.framework.columns import devices_of
 from scheduler.framework.extension import Protection, ReclaimContext
 from scheduler.framework.failures import PluginError
 from scheduler.framework.statement import Statement
@@ -146,28 +147,72 @@ class _RoomForTask:
         return self._view.best_first(nodes, self._usable) if by_score else map(int, np.flatnonzero(nodes))
 
     def _attempt(self, need: TaskNeed, row: int, here: Sequence[Task]) -> NodeEviction:
-        """Returns the evictions on one node, which are discarded unless they succeeded.
-
-        Small victims may use up what their queue can lose, although a large one that comes after them is needed. So
-        those that were refused are tried first next time.
-        """
+        """Returns the evictions on one node, which are discarded unless they succeeded."""
         session = self._session
         try:
             here = self._rules.guard.each(need.losing, here)
             candidates = in_eviction_order(session, here, session.queues[self._job.queue])
-            for number in range(1 if need.losing is None else ORDERS):
-                self._more_orders -= number > 0
-                found = NodeEviction(self._rules, need, row)
-                if found.try_with(candidates):
-                    break
-                first = found.refused
-                if candidates[: len(first)] == first or not self._more_orders or not self._enough(row, candidates):
-                    break
-                candidates = [*first, *(task for task in candidates if task not in first)]
+            return self._attempt_in(need, row, self._best_order(need, row, candidates))
         except PluginError as error:
             error.add_subject(node=session.nodes.names[row])
             raise
+
+    def _attempt_in(self, need: TaskNeed, row: int, candidates: Sequence[Task]) -> NodeEviction:
+        """Returns the evictions on one node of candidates in their order, discarded unless they succeeded.
+
+        Small victims may use up what their queue can lose, although a large one that comes after them is needed. So
+        those that were refused are tried first next time.
+        """
+        candidates = list(candidates)
+        for number in range(1 if need.losing is None else ORDERS):
+            self._more_orders -= number > 0
+            found = NodeEviction(self._rules, need, row)
+            if found.try_with(candidates):
+                break
+            first = found.refused
+            if candidates[: len(first)] == first or not self._more_orders or not self._enough(row, candidates):
+                break
+            candidates = [*first, *(task for task in candidates if task not in first)]
         return found
+
+    def _best_order(self, need: TaskNeed, row: int, candidates: list[Task]) -> list[Task]:
+        """Returns the candidates in the order in which the cheapest of them make room: device by device if the task
+        needs room on one device. Those that are evicted first in any case, by queue and priority, are the cheapest,
+        then the fewest."""
+        ranks: dict[tuple[str, int, int], int] = {}
+        rank_of: dict[str, int] = {}
+        orders = self._by_device(row, candidates)
+        for task in candidates if orders else ():
+            job = self._session.jobs[task.job]
+            rank_of[task.uid] = ranks.setdefault((job.queue, job.priority, task.priority), len(ranks))
+        costs: dict[int, tuple[float, ...]] = {}
+        for number, order in enumerate(orders):
+            found = self._attempt_in(need, row, order)
+            if found.succeeded:
+                costs[number] = (max((rank_of[task.uid] for task in found.evicted), default=0), *found.cost())
+                found.statement.discard()
+        best = min(costs, key=lambda number: costs[number], default=None)
+        return candidates if best is None else orders[best]
+
+    @cached_property
+    def _devices_of(self) -> Callable[[int, str], tuple[int, ...]] | None:
+        return devices_of(self._session.filters(self._task.cls, self._job))
+
+    def _by_device(self, row: int, candidates: Sequence[Task]) -> list[list[Task]]:
+        """Returns an order of the candidates for each of their devices, in which those on the device come first, if the
+        task needs room on one device. Evictions on several devices may suffice by amounts, and use up what queues can
+        lose, although no device has room then."""
+        if self._devices_of is None:
+            return []
+        devices: dict[tuple[int, ...], list[Task]] = {}
+        for task in candidates:
+            devices.setdefault(self._devices_of(row, task.uid), []).append(task)
+        if len(devices) < 2:
+            return []
+        return [
+            [*there, *(task for other, tasks in devices.items() if other != device for task in tasks)]
+            for device, there in devices.items()
+        ]
 
     def _enough(self, row: int, candidates: Sequence[Task]) -> bool:
         """Whether the task would have enough on a node without all candidates."""

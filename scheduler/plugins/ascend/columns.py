@@ -11,6 +11,7 @@ from scheduler.framework.columns import Counts, Scope
 from scheduler.plugins.ascend.demand import ChipUse
 from scheduler.plugins.ascend.family import UNFIT, placements
 from scheduler.plugins.ascend.ledger import ChipLedger
+from scheduler.plugins.ascend.masks import ids_of
 
 _STEP: Final = 1e6
 """The score of one step in the order of a family. It exceeds the sum of other plugins' scores at usual weights (1 to
@@ -52,6 +53,13 @@ class ChipFilter:
         usable = self._ledger.future_usable if later else self._ledger.usable
         large: Mask = np.bitwise_count(usable(rows, without_faults=False)) > self._use.family.chips
         return large
+
+    def device_of(self, row: int, uid: str) -> int:
+        """Returns the group of the first chip of a task, such as an HCCS ring, if the request needs one group."""
+        held = self._ledger.held(row, uid)
+        if self._chips > self._use.family.group or not held:
+            return -1
+        return ids_of(held)[0] // self._use.family.group
 
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         family, request = self._use.family, self._chips

@@ -261,11 +261,14 @@ class ChipLedger(Ledger[int]):
         else:
             self.free[row] |= np.uint64(mask_of(self._taken.pop(task.uid, NO_CHIPS)))
 
+    def held(self, row: int, uid: str) -> int:
+        """Returns the mask of the chips that the end of a task on a node frees."""
+        if uid in self._taken:
+            return mask_of(self._taken[uid])
+        return self._chips.by_row[row].freed.get(uid, NONE) if row in self._chips.by_row else NONE
+
     def _evict(self, task: Task, row: int) -> int:
-        if task.uid in self._taken:
-            held = mask_of(self._taken[task.uid])
-        else:
-            held = self._chips.by_row[row].freed.get(task.uid, NONE) if row in self._chips.by_row else NONE
+        held = self.held(row, task.uid)
         # Only chips that are not releasing already, so that undoing the eviction restores the column exactly.
         leaving = held & ~int(self._releasing[row] | self.free[row] | self._chips.unusable[row])
         self._releasing[row] |= np.uint64(leaving)

@@ -57,6 +57,9 @@ class PartFilter:
     def future_room(self, rows: Rows) -> Counts:
         return self._answers.room(self._ledger.states(rows, later=True))
 
+    def device_of(self, row: int, uid: str) -> int:
+        return self._ledger.chip_of(row, uid)
+
     def reasons(self, rows: Rows) -> Iterable[tuple[str, int]]:
         states = self._ledger.states(rows, later=False)
         texts: Counter[str] = Counter()

@@ -127,6 +127,11 @@ class PartLedger(Ledger[str]):
             self.known.append(node)
         return number
 
+    def chip_of(self, row: int, uid: str) -> int:
+        """Returns the first chip of which a Pod on a node has a part; -1 if it has none."""
+        uses = self._uses_of(row).get(uid, ()) if row in self.columns.by_row else ()
+        return min((use.chip for use in uses), default=-1)
+
     def taken(self, task: Task) -> PartChoice | None:
         """Returns what this session allocated to a task."""
         return self._taken.get(task.uid)

@@ -33,9 +33,10 @@ def evicted(
     resource: str = ASCEND_910,
     size: int = 8,
     traits: Mapping[str, str] | None = None,
+    kept: int | None = None,
 ) -> set[int]:
     """The chips of the Pods that are evicted for a Pod of ``chips`` chips. A Pod holds each list of chips on a node of
-    ``size``. ``traits``: the traits of the family of all Pods."""
+    ``size``. ``traits``: the traits of the family of all Pods; ``kept``: the chips that another queue deserves."""
     labels = dict(traits or {})
     selector = {ACCELERATOR_TYPE: labels.pop(ACCELERATOR_TYPE)} if ACCELERATOR_TYPE in labels else {}
     policy = {SCHEDULE_POLICY: labels.pop(SCHEDULE_POLICY)} if SCHEDULE_POLICY in labels else {}
@@ -50,7 +51,8 @@ def evicted(
     there = node("n", f"{NODE}+{resource}={size}", labels={**selector, "infer-card-type": "card-300i-duo"})
     victims = [group("low", ACTIONS[action], 0, phase="Running", priority_class="low")]
     victims += [member(f"v{ids[0]}", len(ids), "low", ids, "n") for ids in held]
-    queues = [queue("default", deserved=f"64c+512Gi+{resource}={size}"), queue("other")]
+    other = queue("other") if kept is None else queue("other", deserved=f"0c+0Gi+{resource}={kept}")
+    queues = [queue("default", deserved=f"64c+512Gi+{resource}={size}"), other]
     preemptor = [group("high", minimum=1, phase="Inqueue", priority_class="high"), member("p", chips, "high", [])]
     gone = World(CLASSES, queues, there, victims, preemptor).run(tiers(action)).evicted
     return {i for ids in held if f"v{ids[0]}" in gone for i in ids}
@@ -67,6 +69,14 @@ def test_the_evicted_pods_hold_just_the_chips_of_one_ring(action: str, chips: in
     else:
         assert len({i // 4 for i in gone}) == 1
         assert max(len(room & {0, 1, 2, 3}), len(room & {4, 5, 6, 7})) == chips
+
+
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+@pytest.mark.parametrize("chips", [2, 4])
+def test_what_a_queue_may_lose_is_not_spread_over_rings(action: str, chips: int) -> None:
+    gone = evicted(action, chips, [[i] for i in (0, 4, 1, 5, 2, 6, 3, 7)], kept=8 - chips)
+    assert len(gone) == chips
+    assert len({i // 4 for i in gone}) == 1
 
 
 FAMILIES = [
