@@ -26,7 +26,7 @@ from controlplane.credentials import Authority
 from controlplane.manifests import NAMESPACE, RELEASE
 from controlplane.process import Process, free_ports
 from controlplane.run import CONTROLLERS
-from scheduler.api.kinds import DEPLOYMENT, JOB_FLOW, QUEUE, VCJOB
+from scheduler.api.kinds import DEPLOYMENT, JOB_FLOW, POD, POD_GROUP, QUEUE, VCJOB
 from scheduler.api.names import OVERVIEW, VISIBILITY_API_VERSION
 from scheduler.cli.main import main
 from scheduler.cli.visibility_worker import COMMAND
@@ -337,6 +337,123 @@ def test_many_accounts_of_another_namespace_do_not_keep_a_tenant_from_the_answer
 def client_with(installation: Installation, token: str) -> Client:
     host, port = installation.api._address
     return Client(host, port, token, installation.plane.authority.client_context())
+
+
+# --- before a job is submitted ----------------------------------------------------------------------------------------
+VERDICTS = {"first": "runs", "second": "waits", "third": "never"}
+"""Jobs in a queue of 2 cpu that use 1, 2 and 3 cpu."""
+
+
+@pytest.fixture
+def submissions(installation: Installation) -> Iterator[list[dict[str, Any]]]:
+    api = installation.api
+    api.create(QUEUE.path, queue("bronze", "2"))
+    yield [vcjob(name, str(number), "bronze") for number, name in enumerate(VERDICTS, 1)]
+    for name in VERDICTS:
+        if get(api, f"{VCJOB.path_in('research')}/{name}"):
+            api.delete(f"{VCJOB.path_in('research')}/{name}")
+    pods = POD.path_in("research")
+    wait(lambda: not [pod for pod in api.get(pods)["items"] if pod["metadata"]["name"].split("-")[0] in VERDICTS], 60)
+    wait(lambda: all(each["spec"]["queue"] != "bronze" for each in api.get(POD_GROUP.path)["items"]), 60)
+    api.patch(f"{QUEUE.path}/bronze", {"status": {"state": "Closed"}})
+    wait(lambda: deleted(api, f"{QUEUE.path}/bronze"), 60)
+
+
+def deleted(api: Client, path: str) -> bool:
+    try:
+        api.delete(path)
+    except ApiError as error:
+        return error.status == 404
+    return True
+
+
+def test_what_the_scheduler_answers_before_a_submission_is_what_then_happens(
+    installation: Installation, alice: Client, submissions: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    question = {"apiVersion": "v1", "kind": "List", "items": submissions}
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps(question), encoding="utf-8")
+
+    answer = alice.create(f"{MINE}/runreviews", question)
+    by_administrator = run(installation.plane.kubeconfig, "can-run", "-f", str(path), "-n", "research", "-o", "json")
+
+    items = {item["name"]: item for item in answer["items"]}
+    assert {name: item["verdict"] for name, item in items.items()} == VERDICTS, answer
+    assert by_administrator.exit_code == 4, by_administrator.output
+    assert {item["name"]: item["verdict"] for item in json.loads(by_administrator.stdout)["items"]} == VERDICTS
+    (cpu,) = (its for its in items["second"]["quota"]["amounts"] if its["resource"] == "cpu")
+    assert (cpu["asked"], cpu["used"], cpu["limit"], cpu["within"]) == ("2", "1", "2", False)
+    assert (items["second"]["pods"]["findNode"], items["second"]["emptyCluster"]["runs"]) == (1, True)
+    assert items["third"]["emptyCluster"]["runs"] is False
+    assert_nothing_of_others(json.dumps(answer))
+    for submitted in submissions:
+        alice.create(VCJOB.path_in("research"), submitted)
+        if submitted["metadata"]["name"] == "first":
+            wait(lambda: phase_of(installation.api, "research", "first") == "Running", 60)
+    for name in ("second", "third"):
+        (reason,) = (gate["message"] for gate in items[name]["heldBy"] if gate["gate"] == "enqueue")
+        wait(lambda name=name, reason=reason: reason in messages_of(alice, name), 60)  # type: ignore[misc]
+        wait(lambda name=name: phase_of(installation.api, "research", name) == "Pending", 60)  # type: ignore[misc]
+
+
+def messages_of(api: Client, job: str) -> str:
+    """The messages of the conditions of a job's PodGroup."""
+    groups = [
+        each
+        for each in api.get(POD_GROUP.path_in("research"))["items"]
+        if any(owner["name"] == job for owner in each["metadata"].get("ownerReferences", ()))
+    ]
+    return json.dumps([each.get("status", {}).get("conditions") for each in groups], ensure_ascii=False)
+
+
+def test_the_command_asks_the_scheduler_and_its_exit_code_says_that_the_job_waits(
+    kubeconfig: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(vcjob("new", "2", "gold")), encoding="utf-8")
+
+    result = run(kubeconfig, "can-run", "-f", str(path), "-n", "research")
+
+    assert result.exit_code == 3, result.output
+    assert result.stdout.startswith("Job research/new: waits\n")
+    assert "Quota:          exceeded by 1 cpu" in result.stdout
+    assert_nothing_of_others(result.output)
+
+
+def test_who_may_not_create_a_job_may_not_ask_about_it(installation: Installation, alice: Client) -> None:
+    group = "rbac.authorization.k8s.io"
+    subject = {"apiGroup": group, "kind": "User", "name": "victor"}
+    view_role = {"apiGroup": group, "kind": "ClusterRole", "name": "view"}
+    binding = {"metadata": {"name": "view"}, "roleRef": view_role, "subjects": [subject]}
+    installation.api.create(f"{RBAC}/namespaces/research/rolebindings", binding)
+    victor = client_of(installation.plane, "victor")
+    wait(lambda: get(victor, VCJOB.path_in("research")))
+
+    with pytest.raises(ApiError, match=r"403.*'victor' cannot create resource 'jobs' in API group 'batch.volcano.sh'"):
+        victor.create(f"{MINE}/runreviews", vcjob("new", "1", "gold"))
+    with pytest.raises(ApiError, match="403"):
+        alice.create(f"{API}/namespaces/secret-team/runreviews", vcjob("new", "1", "gold"))
+    with pytest.raises(ApiError, match="400 Job new is in namespace secret-team, not research"):
+        other = vcjob("new", "1", "gold")
+        other["metadata"]["namespace"] = "secret-team"
+        alice.create(f"{MINE}/runreviews", other)
+
+
+def test_a_dry_run_answers_the_quota_in_a_warning_and_a_creation_does_not(
+    installation: Installation, kubeconfig: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(vcjob("dry", "2", "gold")), encoding="utf-8")
+    command = [str(installation.plane.binaries / "kubectl"), f"--kubeconfig={kubeconfig}", "-n", "research"]
+
+    def kubectl(*words: str) -> str:
+        return subprocess.run([*command, *words], capture_output=True, text=True, check=True).stderr
+
+    line = "Warning: quota of queue gold: cpu: asked 2, used 3, limit 4: 1 too many, so the job waits\n"
+    wait(lambda: line in kubectl("create", "--dry-run=server", "-f", str(path)), 60)
+    assert get(installation.api, f"{VCJOB.path_in('research')}/dry") is None
+    assert "quota of queue" not in kubectl("create", "-f", str(path))
+    kubectl("delete", "-f", str(path))
 
 
 # --- the web page -----------------------------------------------------------------------------------------------------
