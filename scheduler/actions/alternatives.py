@@ -24,7 +24,7 @@ from scheduler.actions.placement.gang import pending_by_sub_job, place_gang
 from scheduler.actions.placement.placer import Placer
 from scheduler.api.card_alternatives import GangAlternative, parse_gangs
 from scheduler.api.decisions import group_ref
-from scheduler.api.job import INQUEUE, PENDING, GroupCondition, Job
+from scheduler.api.job import INQUEUE, PENDING, TRIAL_MARK, GroupCondition, Job
 from scheduler.api.names import (
     CARD_ALTERNATIVE,
     CARD_GANGS,
@@ -47,6 +47,8 @@ from scheduler.framework.topology import set_tier_limits
 from scheduler.framework.virtual_tasks import VirtualClasses, virtual_tasks
 from scheduler.framework.waiting import origin_reason, tried_with_success
 
+TRIAL_PODS: Final = 20_000
+"""Pods that do not exist, of one namespace, that a session tries to place."""
 PATIENCE: Final = 10.0
 """Seconds for which the Pods of a job wait, at least, before the job is put back to choose another alternative."""
 CHOSEN: Final = "chosen"
@@ -97,6 +99,11 @@ class AlternativeChooser:
         self._session = session
         self._placer = Placer(session, remember_failures=True)
         self._held: list[tuple[int, TaskClass, int]] = []
+        self._failed: dict[tuple[object, ...], Answer] = {}
+        """Job without Pods, and alternative -> why nodes have no room. Equal jobs have none later in the action either:
+        nodes are only taken meanwhile."""
+        self._tried: Counter[str] = Counter()
+        """Namespace -> number of Pods that were tried and do not exist."""
         self._classes = session.memo(VirtualClasses, (), lambda _: VirtualClasses())
         self._classes.session_opened(session.dimensions)
 
@@ -176,7 +183,7 @@ class AlternativeChooser:
         """A job for a trial of an alternative: with the Pods of the job if they are of it, else without any."""
         asked = copy.copy(job)
         asked.clear_records()
-        asked.key, asked.changed, asked.remembered = f"{job.key}#{gang.name}", True, None
+        asked.key, asked.changed, asked.remembered = f"{job.key}{TRIAL_MARK}{gang.name}", True, None
         if gang.name != prepared or not _has_all_pods(job):
             self._set_gang(asked, gang)
         return asked
@@ -202,13 +209,30 @@ class AlternativeChooser:
     # --- nodes ---
     def _placed(self, asked: Job, gang: GangAlternative) -> Answer:
         """Places the gang of an admitted alternative, and takes the placements back."""
+        if asked.by_status:
+            return self._try_nodes(asked, gang)
+        labels, namespace = tuple(sorted(asked.labels.items())), asked.namespace
+        key = (namespace, asked.queue, labels, asked.annotations[CARD_GANGS], gang.name)
+        known = self._failed.get(key)
+        if known is not None:
+            return replace(known, job=asked)
+        if self._tried[namespace] + gang.pods > TRIAL_PODS:
+            text = f"nodes were not tried: a session tries at most {TRIAL_PODS} Pods of namespace {namespace}"
+            return Answer(gang.name, Fit.WAITS, text, asked)
+        self._tried[namespace] += gang.pods
+        answer = self._try_nodes(asked, gang)
+        if answer.fit is Fit.WAITS:
+            self._failed[key] = answer
+        return answer
+
+    def _try_nodes(self, asked: Job, gang: GangAlternative) -> Answer:
         session = self._session
         absent = [name for name in _resources(gang) if session.dimensions.find(name) is None]
         if absent:
             return Answer(gang.name, Fit.WAITS, f"no node has {' or '.join(absent)}", asked)
         trial, queue = self._trial(asked, gang), session.queues[asked.queue]
         with session.with_trial_job(trial):
-            refusal = session.overused(queue) or session.job_valid(trial)
+            refusal = session.job_valid(trial)
             if refusal is not None:
                 return Answer(gang.name, Fit.WAITS, refusal.message, asked)
             work = pending_by_sub_job(session, trial)
@@ -234,7 +258,7 @@ class AlternativeChooser:
         keep what they know of a job by its key, so it has another key than the job without Pods."""
         trial = copy.copy(asked)
         trial.clear_records()
-        trial.key, trial.phase = f"{asked.key}#pods", INQUEUE
+        trial.key, trial.phase = f"{asked.key}{TRIAL_MARK}pods", INQUEUE
         trial._placed = trial._nominated = None
         if asked.by_status:
             pending = asked.of(TaskStatus.PENDING).items()
@@ -252,6 +276,17 @@ class AlternativeChooser:
             trial.sub_group_minimum = sub_group_minimum(spec.sub_group_policy) if spec.sub_group_policy else None
             self._session.malformed += set_tier_limits([trial], self._session.hyper_nodes)
         return trial
+
+    # --- for explanations ---
+    def answers(self, job: Job) -> list[Answer]:
+        """How each alternative of a job fits, also those after the chosen one; none for a job that has no choice or has
+        nodes. For an admitted job the admission is not asked, because its own reservation would count."""
+        prepared = job.annotations.get(PREPARED_ALTERNATIVE, "")
+        if not _may_choose(job):
+            return []
+        if job.waiting_for_queue:
+            return [self._answer(job, gang, prepared) for gang in self._gangs(job)]
+        return [self._placed(self._asked(job, gang, prepared), gang) for gang in self._gangs(job)]
 
     # --- another choice ---
     def put_back(self) -> None:
@@ -284,6 +319,13 @@ class AlternativeChooser:
         times = [task.creation for task in job.tasks()]
         times += [seconds_of(c.last_transition_time) for c in job.conditions if c.type == CONDITION_ALTERNATIVE]
         return self._session.now - max(times) >= PATIENCE
+
+
+def try_alternatives(session: Session, job: Job) -> list[Answer]:
+    """How each alternative of a job that waits fits in a session, which is as before afterwards."""
+    if CARD_GANGS not in job.annotations or job.queue not in session.queues:
+        return []
+    return AlternativeChooser(session).answers(job)
 
 
 def _may_choose(job: Job) -> bool:

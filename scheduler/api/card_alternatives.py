@@ -7,7 +7,7 @@ list none are the same with every alternative.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -16,9 +16,11 @@ from msgspec.structs import replace
 from scheduler.api.batch import Job, JobSpec, TaskSpec
 from scheduler.api.cards import parse_names
 from scheduler.api.json_texts import JsonFormat, JsonTextError
-from scheduler.api.names import CARD_ALTERNATIVE, CARD_ALTERNATIVES, CARD_CARD, CARD_NAME
+from scheduler.api.names import CARD_ALTERNATIVE, CARD_ALTERNATIVES, CARD_CARD, CARD_NAME, CONDITION_ALTERNATIVE
 from scheduler.api.objects import PodSpec, Wire
-from scheduler.api.resource import is_native
+from scheduler.api.pod_amounts import pod_request
+from scheduler.api.quantity import QuantityError
+from scheduler.api.resource import Dimensions, is_native
 from scheduler.api.scheduling import PodGroupSpec
 from scheduler.api.text_cache import cache_texts
 
@@ -91,7 +93,7 @@ def job_alternatives(spec: JobSpec) -> JobAlternatives | None:
     of_task: dict[int, Mapping[str, CardAlternative]] = {}
     for index, text in texts.items():
         field = alternatives_field(index)
-        found, problem = _parse(str(text))
+        found, problem = parse_alternatives(str(text))
         if problem is not None:
             problems.append((field + problem[0], problem[1]))
             continue
@@ -108,7 +110,7 @@ def job_alternatives(spec: JobSpec) -> JobAlternatives | None:
 
 
 @cache_texts(1024)
-def _parse(text: str) -> tuple[tuple[CardAlternative, ...], Problem | None]:
+def parse_alternatives(text: str) -> tuple[tuple[CardAlternative, ...], Problem | None]:
     """The alternatives in an annotation, and the first problem with its place in the list."""
     try:
         found = _FORMAT.decode(text)
@@ -246,9 +248,9 @@ class AlternativeRole(Wire):
     """The Pods of one task, as far as their placement depends on it."""
 
     name: str = ""
-    pods: int = 0
+    pods: Annotated[int, msgspec.Meta(ge=0)] = 0
     """At most as many as the gang can need of the task."""
-    partition_size: int = 0
+    partition_size: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The Pods of each partition; 0: the task has none."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
@@ -263,6 +265,19 @@ class GangAlternative(Wire):
     card_request: str = ""
     roles: list[AlternativeRole] = msgspec.field(default_factory=list)
 
+    @property
+    def pods(self) -> int:
+        """The number of Pods with which nodes are tried."""
+        return sum(role.pods for role in self.roles)
+
+
+def alternative_reasons(conditions: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Name of an alternative -> what the scheduler wrote about it: why it does not fit, or that it is chosen.
+    ``conditions``: type and message of the conditions of a PodGroup."""
+    message = next((text for type_, text in conditions if type_ == CONDITION_ALTERNATIVE), "")
+    pairs = (line.partition(": ") for line in message.split("\n"))
+    return {name: text for name, _, text in pairs if name}
+
 
 _GANGS: Final = JsonFormat(tuple[GangAlternative, ...])
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -275,8 +290,16 @@ def gangs_text(gangs: tuple[GangAlternative, ...]) -> str:
 
 @cache_texts(1024)
 def parse_gangs(text: str) -> tuple[tuple[GangAlternative, ...], str]:
-    """The gangs in an annotation, and why it cannot be used, or "". Callers must not change the gangs."""
+    """The gangs in an annotation, and why it cannot be used, or "". Users can change PodGroups, so all amounts are
+    checked. Callers must not change the gangs."""
     try:
-        return _GANGS.decode(text), ""
-    except JsonTextError as error:
+        gangs = _GANGS.decode(text)
+        for gang in gangs:
+            if gang.spec.min_member < 0:
+                return (), f"alternative {gang.name[:64]}: minMember {gang.spec.min_member} is below 0"
+            Dimensions().vector(gang.spec.min_resources)
+            for role in gang.roles:
+                pod_request(role.spec, Dimensions())
+    except (JsonTextError, QuantityError) as error:
         return (), str(error)
+    return gangs, ""

@@ -38,6 +38,8 @@ PENDING = "Pending"
 PENDING_PHASES = ("", PENDING)
 INQUEUE = "Inqueue"
 RUNNING = "Running"
+TRIAL_MARK: Final = "#"
+"""Begins the end of the keys of jobs that exist only for a trial. Names of objects do not contain it."""
 _TEMPORARY = (CONDITION_UNSCHEDULABLE, CONDITION_DEVICE_UNHEALTHY)
 """Conditions that sessions end."""
 _HASH_DIGITS: Final = 12
@@ -246,6 +248,11 @@ class Job(msgspec.Struct, eq=False):
         """Number of tasks that it lacks for minMember, where pending tasks without a request count as present. 0 or
         less: it lacks none."""
         return self.min_member - self.ready_count - self.pending_best_effort
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether the job exists only for a trial within a session, under a key that no PodGroup has."""
+        return TRIAL_MARK in self.key
 
     @property
     def grows(self) -> bool:

@@ -12,6 +12,7 @@ from scheduler.cli.layout import hanging
 from scheduler.cli.output import Column, RowTable, terminal_width
 from scheduler.cli.text import styled
 from scheduler.explain.explanation import (
+    AlternativeState,
     Explanation,
     Outlook,
     QueueAmounts,
@@ -39,6 +40,7 @@ def lines(it: Explanation) -> Iterator[str]:
     yield from sentence(f"  {it.state}")
     yield from _summary(it)
     yield from gate_lines("Held by", it.gates)
+    yield from alternative_lines(it.alternatives)
     yield from _nodes(it.nodes)
     yield from _resizing(it.resizing)
     yield from _queues(it.queues)
@@ -96,6 +98,21 @@ def gate_lines(title: str, gates: Sequence[Gate]) -> Iterator[str]:
 _GATES: tuple[Column[Gate], ...] = (
     Column("", lambda gate: gate.kind.value + (f" ({gate.plugin})" if gate.plugin else "")),
     Column("", lambda gate: gate.message, elastic=True),
+)
+
+
+def alternative_lines(alternatives: Sequence[AlternativeState]) -> Iterator[str]:
+    """The alternatives of a job, each with the reason if it does not fit."""
+    if alternatives:
+        yield ""
+        yield heading("Alternatives (the whole job uses one)")
+        yield from RowTable(_ALTERNATIVES, indent=2).lines(alternatives)
+
+
+_ALTERNATIVES: tuple[Column[AlternativeState], ...] = (
+    Column("NAME", lambda it: it.name),
+    Column("STATE", lambda it: it.state),
+    Column("WHY", lambda it: it.reason, elastic=True),
 )
 
 

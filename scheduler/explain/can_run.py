@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from scheduler.api import kinds
 from scheduler.api.job import INQUEUE, Job
 from scheduler.api.kinds import POD_GROUP, VCJOB
+from scheduler.api.names import CARD_ALTERNATIVE, CARD_GANGS
 from scheduler.api.resource import PODS_INDEX, Vector
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cluster.manifests import Manifest, ManifestError
@@ -220,13 +221,24 @@ def _counted(simulation: Simulation, job: Submitted, before: UsageByQueue) -> _C
         return _Counted()
     waiting = trial.snapshot().jobs.get(key)
     if waiting is not None and not waiting.size:  # its Pods are created when it is admitted
-        trial.cluster.server.patch(POD_GROUP, waiting.namespace, waiting.name, {"status": {"phase": INQUEUE}})
+        body: dict[str, object] = {"status": {"phase": INQUEUE}}
+        if CARD_GANGS in waiting.annotations:
+            body["metadata"] = {"annotations": {CARD_ALTERNATIVE: _chosen(simulation, key)}}
+        trial.cluster.server.patch(POD_GROUP, waiting.namespace, waiting.name, body)
         trial.run_controllers()
     session = _opened(trial, key)
     its = session.jobs.get(key)
     if its is None:
         return _Counted()
     return _Counted(its.size, its.ready_count + _places(session, its), list(_amounts(session, its, before)))
+
+
+def _chosen(simulation: Simulation, key: str) -> str | None:
+    """The alternative that the next session chooses for a job; None: it is admitted with none."""
+    trial = simulation.branch()
+    trial.cycle()
+    job = trial.snapshot().jobs.get(key)
+    return None if job is None else job.annotations.get(CARD_ALTERNATIVE)
 
 
 def _opened(simulation: Simulation, about: str) -> TracedSession:

@@ -36,6 +36,8 @@ def explanation_document(it: Explanation) -> Raw:
     if it.queue_position is not None:
         found["turn"] = _turn(it.queue_position)
     found["heldBy"] = [_gate(gate) for gate in it.gates]
+    if it.alternatives:
+        found["alternatives"] = _alternatives(it)
     found["queues"] = [
         {
             "queue": numbers.queue,
@@ -81,6 +83,13 @@ def explanation_document(it: Explanation) -> Raw:
 
 def _turn(turn: QueuePosition) -> Raw:
     return {"position": turn.position, "waiting": turn.waiting, "before": list(turn.before)}
+
+
+def _alternatives(it: Explanation) -> list[Raw]:
+    return [
+        {"name": each.name, "state": each.state, **({"reason": each.reason} if each.reason else {})}
+        for each in it.alternatives
+    ]
 
 
 def _gate(gate: Gate) -> Raw:
@@ -138,6 +147,8 @@ def _run_answer(it: RunAnswer) -> Raw:
     found["pods"] = {"all": it.pods, "needed": it.needed, "findNode": it.find_node, "placed": it.placed}
     if it.evictions:
         found["evictions"] = {"pods": it.evictions, **({"names": list(it.evicted)} if it.evicted else {})}
+    if now is not None and now.alternatives:
+        found["alternatives"] = _alternatives(now)
     found["heldBy"] = [] if now is None or it.verdict is Verdict.RUNS else [_gate(gate) for gate in now.gates]
     found["emptyCluster"] = {
         **({} if it.fits_empty is None else {"runs": it.fits_empty}),

@@ -13,6 +13,7 @@ from scheduler.api.task import READY_STATUSES, Task, TaskStatus
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.index import group_of, node_of
 from scheduler.cluster.memory.simulation import MAX_CYCLES
+from scheduler.explain.alternatives import alternatives_of
 from scheduler.explain.explanation import Explanation, Outlook, Ranking
 from scheduler.explain.gates import gates, placeable, sorted_gates
 from scheduler.explain.nodes import groups, rank, resized_pods
@@ -65,6 +66,7 @@ def explain(simulation: Simulation, kind: str, namespace: str, name: str, *, sea
     goal = goal_of(simulation.cluster, target, job)
     if held is not None and (target.pod or goal.met_initially(job)):
         result.outlook, result.state = Outlook.PLACED, _placed_state(job, goal, held if target.pod else None)
+        result.alternatives = alternatives_of(job, None)
         result.state = "; ".join(filter(None, (result.state, others)))
         result.ranking = _ranking_if_unplaced(simulation, target, held)
         return result
@@ -234,6 +236,7 @@ def _report(result: Explanation, simulation: Simulation, run: _Run, goal: Goal, 
         if run.reached > 1 and before is not None:
             result.gates = gates(run.first, before, goal)
             result.queue_position = queue_position(run.first, before)
+        result.alternatives = alternatives_of(job, None) if job is not None else ()
         return
     if job is None:
         result.state = "its PodGroup is gone before it gets a node"
@@ -246,6 +249,7 @@ def _report(result: Explanation, simulation: Simulation, run: _Run, goal: Goal, 
     result.queue_position = queue_position(session, job)
     result.gates = sorted_gates([*refused_pods(simulation.cluster.server, target.job), *gates(session, job, goal)])
     result.queues = queue_amounts(session, job)
+    result.alternatives = alternatives_of(job, session)
     what = "it has no node" if target.pod else f"{job.ready_count} of the {goal.needed(job)} Pods needed have a node"
     result.pipelined = _is_pipelined(session, job, goal)
     result.state = f"{what}, and as things are that does not change"

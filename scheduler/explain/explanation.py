@@ -124,6 +124,16 @@ class QueueAmounts(msgspec.Struct, frozen=True):
         return self.used if self.counted is None else self.counted
 
 
+class AlternativeState(msgspec.Struct, frozen=True):
+    """One of the accelerators that the tasks of a vcjob list."""
+
+    name: str
+    state: str
+    """``chosen``, ``fits``, ``does not fit`` or ``not tried``."""
+    reason: str = ""
+    """Why it does not fit now, or did not when the scheduler chose, or ""."""
+
+
 class Change(msgspec.Struct, frozen=True):
     """A change that a trial has shown to work. With one unit less of any part, it does not."""
 
@@ -165,6 +175,8 @@ class Explanation(msgspec.Struct):
     """Further Pods that found a node, but had to give it back because the gang was incomplete."""
     queue_position: QueuePosition | None = None
     gates: list[Gate] = msgspec.field(default_factory=list)
+    alternatives: tuple[AlternativeState, ...] = ()
+    """The alternatives of a vcjob, the preferred one first."""
     queues: list[QueueAmounts] = msgspec.field(default_factory=list)
     nodes: list[RefusingNodes] = msgspec.field(default_factory=list)
     resizing: list[ResizedPod] = msgspec.field(default_factory=list)

@@ -126,6 +126,7 @@ def for_tenant(found: Explanation, hidden: HiddenNames) -> Explanation:
         state=hidden.mask(found.state),
         queue_position=None if position is None else replace(position, before=()),
         gates=[_gate(gate, hidden) for gate in found.gates],
+        alternatives=tuple(replace(each, reason=hidden.mask(each.reason)) for each in found.alternatives),
         nodes=[],
         resizing=[],
         ranking=None,

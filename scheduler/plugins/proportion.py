@@ -5,13 +5,13 @@ remainder is divided among the other queues. A queue that has its deserved share
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
 
-from scheduler.api.job import Job
+from scheduler.api.job import TRIAL_MARK, Job
 from scheduler.api.node import Column, Mask
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Refusal
@@ -74,6 +74,8 @@ class Proportion:
         self._session = session
         self._books = self._open_books(session)
         divide(session.total, list(self._books.values()))
+        self._on_trial: tuple[str, Vector] = ("", session.dimensions.zeros())
+        """The key of the last job on trial, and what its queue deserves with it."""
         session.add_queue_order(self._queue_key)
         session.add_overused(self._overused)
         session.add_allocatable(self._allocatable, by_demand=True)
@@ -150,22 +152,39 @@ class Proportion:
         if book is None:
             return 0
         request = cls.request
+        deserved = self._deserved_on_trial(job, book) if job.on_trial else book.deserved
         room = UNBOUNDED
         for d in np.flatnonzero(request):
             if d != PODS_INDEX:
-                room = min(room, int((book.deserved[d] - book.allocated[d]) // request[d]))
+                room = min(room, int((deserved[d] - book.allocated[d]) // request[d]))
         if room <= 0:
             refusal = overused(
                 self._session.dimensions,
                 f"queue {queue.name} has its share in use",
-                exceeded(book.allocated + request, book.deserved, request),
+                exceeded(book.allocated + request, deserved, request),
                 of_queue(queue.name),
                 asked=request,
                 used=book.allocated,
-                deserved=book.deserved,
+                deserved=deserved,
             )
             self._session.refuse(job, refusal)
         return max(room, 0)
+
+    def _deserved_on_trial(self, job: Job, book: ProportionBook) -> Vector:
+        """What a queue deserves if the Pods of a job on trial exist: a queue deserves at most what it requests."""
+        key, deserved = self._on_trial
+        if key != job.key:
+            real = self._session.jobs.get(job.key.partition(TRIAL_MARK)[0])
+            more = job.allocated + job.pending - (0 if real is None else real.pending)
+            nothing = np.zeros_like(book.deserved)
+            books = [
+                replace(each, deserved=nothing, request=each.request + more if each is book else each.request)
+                for each in self._books.values()
+            ]
+            divide(self._session.total, books)
+            deserved = next(each.deserved for each in books if each.name == book.name)
+            self._on_trial = job.key, deserved
+        return deserved
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         book = self._books.get(queue.name)

@@ -11,7 +11,8 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Final
 
-from scheduler.api.cards import cards_of_pod, parse_quota, parse_request
+from scheduler.api.card_alternatives import parse_alternatives
+from scheduler.api.cards import cards_of_pod, parse_names, parse_quota, parse_request
 from scheduler.api.json_texts import annotation_problems, config_map_problems, is_json_annotation
 from scheduler.api.kinds import (
     ACJOB,
@@ -32,6 +33,7 @@ from scheduler.api.kinds import (
 )
 from scheduler.api.messages import REQUESTED_ONLY, closest, other_scheduler, similar_key, similar_resource
 from scheduler.api.names import (
+    CARD_ALTERNATIVES,
     CARD_BORROWING_LIMIT,
     CARD_CARD,
     CARD_LENDING_LIMIT,
@@ -235,6 +237,8 @@ class _Object:
         )
         for key, problem in (*annotation_problems(annotations), *value_problems(annotations)):
             yield f"{prefix}metadata.annotations[{key}]: {problem}"
+        if CARD_ALTERNATIVES in annotations:
+            yield from self._alternatives(annotations[CARD_ALTERNATIVES], prefix)
         complete = self._known.complete
         if self._kind is QUEUE and not complete:  # the queue may be the first with a card
             return
@@ -244,6 +248,15 @@ class _Object:
                 if meant or complete:
                     what = "no node has the card" if complete else "no queue has a quota of the card"
                     yield f"{prefix}metadata.annotations[{key}]: {what} {name[:253]!r}{_hint(meant)}"
+
+    def _alternatives(self, text: str, prefix: str) -> Iterator[str]:
+        """The mistakes in a list of alternatives. ``prefix``: the path of the Pod template; "": the object itself."""
+        path = f"{prefix}metadata.annotations[{CARD_ALTERNATIVES}]"
+        if self._kind not in JOBS or not prefix:
+            yield f"{path}: ignored: only Pod templates of the tasks of a vcjob list alternatives"
+            return
+        for i, each in enumerate(parse_alternatives(text)[0]):
+            yield from self._amounts({each.resource: each.count}, f"{path}[{i}].resource")
 
     def _closest(self, name: str, known: Iterable[str], find: Callable[[str, Iterable[str], float], str]) -> str:
         """The known name that resembles a name most, or ""; always "" after a number of names."""
@@ -275,6 +288,9 @@ def _cards(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield from ((key, name) for name in names)
     key, listed = cards_of_pod(annotations)
     yield from ((key, name) for name in listed.names)
+    if CARD_ALTERNATIVES in annotations:
+        for each in parse_alternatives(annotations[CARD_ALTERNATIVES])[0]:
+            yield from ((CARD_ALTERNATIVES, name) for name in parse_names(each.card).names)
 
 
 def _is_share(name: str, cards: frozenset[str]) -> bool:

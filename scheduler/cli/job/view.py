@@ -100,6 +100,7 @@ def sections(gang: "GangRow", raw: Raw) -> Iterator[Field]:
     yield from _spec(gang)
     yield from _status(gang)
     yield from pod_group(gang.group, gang.unschedulable_message)
+    yield from _alternatives(gang)
 
 
 def _spec(gang: "GangRow") -> Iterator[Field]:
@@ -129,6 +130,24 @@ def _task(task: "TaskSpec") -> Iterator[Field]:
     if task.min_available is not None:
         yield 3, "Min Available", task.min_available
     yield from containers(task.template)
+
+
+def _alternatives(gang: "GangRow") -> Iterator[Field]:
+    """The accelerators of which the job uses one, each with its state or why it does not fit."""
+    from scheduler.api.card_alternatives import alternative_reasons, job_alternatives
+
+    alternatives = job_alternatives(gang.job.spec)
+    if alternatives is None or not alternatives.names:
+        return
+    conditions = (gang.group.status.conditions if gang.group is not None else None) or ()
+    reasons = alternative_reasons((each.type, each.message) for each in conditions)
+    yield 0, "Alternatives", None
+    for name in alternatives.names:
+        yield 1, name, reasons.get(name) or "not tried"
+        for index, of_task in alternatives.of_task.items():
+            each = of_task[name]
+            details = (f"{each.count} {each.resource}", each.image, f"{each.replicas} Pods" if each.replicas else "")
+            yield 2, f"Task {gang.job.spec.tasks[index].name}", ", ".join(filter(None, details))
 
 
 def _status(gang: "GangRow") -> Iterator[Field]:

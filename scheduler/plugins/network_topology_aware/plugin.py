@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.api.hypernode import HyperNode
 from scheduler.api.job import Job
+from scheduler.api.names import CARD_GANGS
 from scheduler.api.node import Codes, Column
 from scheduler.api.resource import Vector
 from scheduler.api.sub_job import SubJob
@@ -45,7 +46,8 @@ class NetworkTopologyAware:
         self._session = session
         self._placements = SubJobPlacements(session)
         self._closeness = Closeness(session.hyper_nodes)
-        if any(job.has_tier_limit for job in session.active_jobs.values()):
+        # A job without Pods has no tier limit yet, and enqueue may try its alternatives with Pods on trial.
+        if any(job.has_tier_limit or CARD_GANGS in job.annotations for job in session.active_jobs.values()):
             session.add_hyper_node_gradient(Gradients(session, self._placements, self._max_for_eviction).of)
         session.add_hyper_node_order(self._hyper_node_scores)
         session.add_score(self._scores, per_job=_topology_requests)

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from scheduler.api import batch
+from scheduler.api.card_alternatives import job_alternatives, with_alternative
 from scheduler.api.cards import MILLI, SEPARATOR, Names, cards_of_pod, parse_quota, parse_request
 from scheduler.api.messages import cards_in
 from scheduler.api.names import CARD_QUOTA, CARD_REQUEST, CPU, MEMORY, ROOT_QUEUE
@@ -44,24 +45,41 @@ class _Asked(msgspec.Struct):
 
 
 def quota_warnings(new: Json, old: Json, cluster: ClusterView, settings: WebhookSettings) -> Iterator[str]:
-    """A line for each resource and card that the queue of a vcjob limits and that the job asks for. ``old``: the stored
-    job; of an update, only what it adds counts."""
+    """A line for each resource and card that the queue of a vcjob limits and that the job asks for, with each of its
+    alternatives. ``old``: the stored job; of an update, only what it adds counts."""
     try:
-        job = decode_job(with_defaults(new, settings))
-        asked, before = _asked(job), _asked(decode_job(with_defaults(old, settings))) if old else None
+        jobs = _with_alternatives(decode_job(with_defaults(new, settings)))
+        stored = _with_alternatives(decode_job(with_defaults(old, settings))) if old else {}
+        asked = {name: _asked(job) for name, job in jobs.items()}
+        before = {name: _asked(job) for name, job in stored.items()}
     except (DecodingError, QuantityError, RecursionError):  # the refusal says what is malformed
         return
-    if before is not None and old.get("spec", {}).get("queue") == new.get("spec", {}).get("queue"):
-        asked = _less(asked, before)
+    same_queue = bool(old) and old.get("spec", {}).get("queue") == new.get("spec", {}).get("queue")
+    for name, job in jobs.items():
+        beyond = _less(asked[name], before[name]) if same_queue and name in before else asked[name]
+        which = f", alternative {name}" if name else ""
+        yield from (f"quota of queue {queue}{which}: {text}" for queue, text in _of_job(job, beyond, cluster))
+
+
+def _with_alternatives(job: batch.Job) -> dict[str, batch.Job]:
+    """Alternative -> the job with it; the job itself under "" if it has none."""
+    alternatives = job_alternatives(job.spec)
+    if alternatives is None or not alternatives.names:
+        return {"": job}
+    return {name: with_alternative(job, alternatives, name) for name in alternatives.names}
+
+
+def _of_job(job: batch.Job, asked: _Asked, cluster: ClusterView) -> Iterator[tuple[str, str]]:
+    """The name of each queue with a limit, and the text about the limit."""
     whole = not 0 < job.spec.min_available < sum(task.replicas for task in job.spec.tasks)
+    effect = "the job waits" if whole else "not all of its Pods run"
     found = False
     for queue in _with_ancestors(cluster, job.spec.queue):
         for text, exceeded in _lines(queue, asked):
             found = True
-            effect = "the job waits" if whole else "not all of its Pods run"
-            yield f"quota of queue {queue.metadata.name}: {text}" + (f", so {effect}" if exceeded else "")
+            yield queue.metadata.name, text + (f", so {effect}" if exceeded else "")
     if not found and cluster.queue(job.spec.queue) is not None:
-        yield f"quota of queue {job.spec.queue}: no limit of what the job asks for"
+        yield job.spec.queue, "no limit of what the job asks for"
 
 
 def _with_ancestors(cluster: ClusterView, name: str) -> Iterator[Queue]:

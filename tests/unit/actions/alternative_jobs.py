@@ -8,7 +8,7 @@ from scheduler.api.kinds import POD, POD_GROUP, QUEUE, VCJOB, Kind
 from scheduler.api.names import CARD_ALTERNATIVE, CARD_ALTERNATIVES, CARD_NAME, CARD_QUOTA, CONDITION_ALTERNATIVE
 from scheduler.cluster.memory import Simulation
 from scheduler.framework.configuration import Configuration
-from scheduler.framework.configuration_file import parse_configuration
+from scheduler.framework.configuration_file import DEFAULT_CONFIGURATION, parse_configuration
 from tests.builders import NAME, Raw, manifests, node, queue
 
 H200, PPU = "NVIDIA-H200", "PPU-ZW810E"
@@ -23,6 +23,14 @@ CAPACITY = parse_configuration(
     "actions: enqueue, allocate, backfill\n"
     "tiers:\n- plugins: [{name: priority}, {name: gang}]\n"
     "- plugins: [{name: overcommit}, {name: predicates}, {name: capacity}, {name: nodeorder}]\n"
+)
+
+
+PROPORTION = parse_configuration(DEFAULT_CONFIGURATION)
+TOPOLOGY = parse_configuration(
+    "actions: enqueue, allocate, backfill\n"
+    "tiers:\n- plugins: [{name: priority}, {name: gang}, {name: network-topology-aware}]\n"
+    "- plugins: [{name: predicates}, {name: capacity-card, arguments: {cardUnlimitedCpuMemory: true}}]\n"
 )
 
 

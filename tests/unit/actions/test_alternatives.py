@@ -5,16 +5,20 @@ from typing import Any
 
 import pytest
 
-from scheduler.actions.alternatives import PATIENCE, Answer, Fit, best, report
+from scheduler.actions.alternatives import PATIENCE, AlternativeChooser, Answer, Fit, best, report
+from scheduler.api.card_alternatives import GangAlternative
+from scheduler.api.job import Job
 from scheduler.api.kinds import POD, VCJOB
-from scheduler.api.names import CARD_REQUEST, PREPARED_ALTERNATIVE
+from scheduler.api.names import CARD_GANGS, CARD_REQUEST, PREPARED_ALTERNATIVE
 from scheduler.framework.configuration import Configuration
-from tests.builders import Raw
+from tests.builders import Raw, World, group, hyper_node
 from tests.unit.actions.alternative_jobs import (
     CAPACITY,
     CARDS,
     H200,
     PPU,
+    PROPORTION,
+    TOPOLOGY,
     Cluster,
     alternative,
     card_job,
@@ -50,7 +54,9 @@ def test_the_report_has_a_line_for_each_alternative() -> None:
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("configuration", [CARDS, CAPACITY], ids=["capacity-card", "capacity"])
+@pytest.mark.parametrize(
+    "configuration", [CARDS, CAPACITY, PROPORTION], ids=["capacity-card", "capacity", "proportion"]
+)
 def test_the_preferred_alternative_is_used_while_it_fits_then_the_next(configuration: Configuration) -> None:
     jobs = [card_job(f"j{i}") for i in range(3)]
     cluster = Cluster(*NODES, card_queue(), *jobs, configuration=configuration).run()
@@ -183,6 +189,17 @@ def test_pods_that_wait_are_replaced_when_another_alternative_fits_for_a_while()
     assert "0 of 2 Pods find a node" in cluster.lines("a")[H200]
 
 
+def test_a_share_of_the_cluster_counts_as_with_the_pods_of_the_alternative() -> None:
+    """With proportion, a queue deserves at most what its Pods request, and these do not exist yet."""
+    gpus = [card_node(f"gpus-{i}", H200, 4) for i in range(2)]
+    full = [holder("h", "gpus-0", H200, 2), holder("p", "ppus", PPU, 8)]
+    cluster = Cluster(*gpus, NODES[1], card_queue(), card_job("a"), *full, configuration=PROPORTION).run(4)
+    assert cluster.cards("a") != {PPU}
+    cluster.delete(POD, "p")
+    cluster.run(int(PATIENCE) + 8)
+    assert cluster.nodes("a") == {"ppus"}
+
+
 def test_pods_that_wait_are_kept_while_no_other_alternative_fits() -> None:
     full = [holder("h", "gpus", H200, 8), holder("p", "ppus", PPU, 8)]
     cluster = Cluster(*NODES, card_queue(), card_job("a"), *full).run(2)
@@ -225,12 +242,94 @@ def test_a_restarted_job_chooses_again() -> None:
 
 
 # --- network topology, other jobs -------------------------------------------------------------------------------------
-def test_a_malformed_list_of_gangs_is_set_aside() -> None:
-    cluster = Cluster(*NODES, card_queue(quota={PPU: 8}), card_job("a")).run(0)
-    group = cluster.group("a")
-    group["metadata"]["annotations"]["volcano-py/card-alternatives"] = "[{"
-    cluster.simulation.cycle()
-    assert cluster.simulation.last is not None
+@pytest.mark.parametrize("partitions", [False, True], ids=["job", "partitions"])
+def test_an_alternative_fits_only_if_the_gang_finds_a_hyper_node(partitions: bool) -> None:
+    nodes = [card_node(f"gpus-{i}", H200, 4) for i in range(2)] + [card_node(f"ppus-{i}", PPU, 4) for i in range(2)]
+    racks = [
+        *(hyper_node(f"rack-{i}", 1, f"gpus-{i}") for i in range(2)),
+        hyper_node("rack-2", 1, "ppus-0", "ppus-1"),
+        hyper_node("spine", 2, ">rack-0", ">rack-1", ">rack-2"),
+    ]
+    topology = {"mode": "hard", "highestTierAllowed": 1}
+    job = card_job("a")
+    if not partitions:
+        job["spec"]["networkTopology"] = topology
+    else:
+        policy = {"totalPartitions": 1, "partitionSize": 2, "minPartitions": 1, "networkTopology": topology}
+        job["spec"]["tasks"][0]["partitionPolicy"] = policy
+    cluster = Cluster(*nodes, *racks, card_queue(), job, configuration=TOPOLOGY).run()
+    assert cluster.nodes("a") == {"ppus-0", "ppus-1"}
+    assert "no HyperNode up to tier 1 has room" in cluster.lines("a")[H200]
+
+
+def test_a_job_whose_tasks_start_one_after_another_is_tried_with_all_of_them() -> None:
+    job = card_job("a")
+    second = {**job["spec"]["tasks"][0], "name": "x", "dependsOn": {"name": ["w"]}}
+    job["spec"]["tasks"].append(second)
+    job["spec"]["minAvailable"] = 4
+    quota = {H200: 16, PPU: 16}
+    cluster = Cluster(NODES[0], card_node("ppus", PPU, 16), card_queue(quota=quota), job).run()
+    assert cluster.nodes("a") == {"ppus"}
+    assert "2 of 4 Pods find a node" in cluster.lines("a")[H200]
+
+
+def test_a_job_of_a_template_chooses_too() -> None:
+    spec = card_job("a")["spec"]
+    head = {"apiVersion": "flow.volcano.sh/v1alpha1", "metadata": {"name": "train", "namespace": "default"}}
+    template = {**head, "kind": "JobTemplate", "spec": spec}
+    flow = {**head, "kind": "JobFlow", "spec": {"flows": [{"name": "train"}]}}
+    cluster = Cluster(*NODES, card_queue(quota={PPU: 8}), template, flow).run()
+    assert cluster.nodes("train-train") == {"ppus"}
+
+
+GANG: Raw = {"name": H200, "spec": {"minMember": 1}, "roles": [{"name": "w", "pods": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[{", "not JSON"),
+        (json.dumps([{**GANG, "roles": [{"pods": -1}]}]), "[0].roles[0].pods"),
+        (json.dumps([{**GANG, "spec": {"minMember": -1}}]), "minMember -1 is below 0"),
+        (json.dumps([{**GANG, "spec": {"minResources": {"cpu": "many"}}}]), "cpu: not a quantity: 'many'"),
+        (
+            json.dumps([{**GANG, "roles": [{"spec": {"overhead": {"memory": "-1"}}}]}]),
+            "memory: negative amount -1",
+        ),
+    ],
+)
+def test_a_list_of_gangs_that_a_user_has_changed_is_set_aside_with_a_warning(text: str, problem: str) -> None:
+    annotations = {CARD_GANGS: text, PREPARED_ALTERNATIVE: H200}
+    made = group("g", "team", asks="1c")
+    made["metadata"]["annotations"] = annotations
+    world = World(*NODES, card_queue(), made)
+    world.run(CARDS)
+    assert world.phase("g") == "Inqueue"
+    (found,) = [each for each in world.malformed if CARD_GANGS in each]
+    assert problem in found
+
+
+def test_a_session_tries_a_limited_number_of_pods_that_do_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.actions.alternatives.TRIAL_PODS", 3)
+    jobs = [card_job("a", template={"nodeSelector": {"pool": "a"}}), card_job("b")]
+    cluster = Cluster(*NODES, card_queue(quota={H200: 99}), *jobs).run(1)
+    assert "nodes were not tried: a session tries at most 3 Pods of namespace default" in cluster.lines("b")[H200]
+
+
+def test_equal_jobs_that_fit_nowhere_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    try_nodes = AlternativeChooser._try_nodes
+
+    def counted(chooser: AlternativeChooser, asked: Job, gang: GangAlternative) -> Answer:
+        tried.append(gang.name)
+        return try_nodes(chooser, asked, gang)
+
+    monkeypatch.setattr(AlternativeChooser, "_try_nodes", counted)
+    full = [holder("h", "gpus", H200, 8), holder("p", "ppus", PPU, 8)]
+    quota = {H200: 99, PPU: 99}
+    cluster = Cluster(*NODES, card_queue(quota=quota), *(card_job(f"j{i}") for i in range(5)), *full).run(1)
+    assert tried == [H200, PPU]
+    assert all("0 of 2 Pods find a node" in cluster.lines(f"j{i}")[PPU] for i in range(5))
 
 
 def test_jobs_without_alternatives_are_admitted_as_before() -> None:

@@ -1,11 +1,13 @@
 """Warnings in the answers of admission: likely mistakes that are no reason to refuse a write."""
 
+import json
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from scheduler.api.kinds import ACJOB, CRON_JOB, POD, POD_GROUP, QUEUE, VCJOB, Kind
+from scheduler.api.kinds import ACJOB, CRON_JOB, DEPLOYMENT, POD, POD_GROUP, QUEUE, VCJOB, Kind
+from scheduler.api.names import CARD_ALTERNATIVES
 from scheduler.webhooks import mistakes
 from scheduler.webhooks.contract import AdmissionRequest, Json, Operation, WebhookSettings
 from scheduler.webhooks.mistakes import MAX_LENGTH, MAX_WARNINGS, warnings_of
@@ -185,3 +187,30 @@ def test_priority_classes_labels_and_taints_are_unknown_to_webhooks() -> None:
         "tolerations": [{"key": "dedicate"}],
     }
     assert warned(POD, {"spec": spec}) == []
+
+
+def listing(*alternatives: Json) -> Json:
+    return {"metadata": {"annotations": {CARD_ALTERNATIVES: json.dumps(alternatives)}}}
+
+
+def test_cards_and_resources_of_alternatives_are_checked() -> None:
+    listed = listing({"card": "NVIDIA-H20O", "resource": "nvidia.com/gpus"}, {"card": "A", "resource": "a.com/b"})
+    job = {"spec": {"tasks": [{"name": "t", "template": {**template(), **listed}}]}}
+    field = f"spec.tasks[0].template.metadata.annotations[{CARD_ALTERNATIVES}]"
+    assert warned(VCJOB, job) == [
+        f"{field}[0].resource[nvidia.com/gpus]: unknown resource; did you mean 'nvidia.com/gpu'?",
+        f"{field}: no queue has a quota of the card 'NVIDIA-H20O'; did you mean 'NVIDIA-H200'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "path"),
+    [
+        (POD, {**listing(), "spec": {}}, ""),
+        (DEPLOYMENT, {"spec": {"template": {**template(), **listing()}}}, "spec.template."),
+        (VCJOB, {**listing(), "spec": {"tasks": []}}, ""),
+    ],
+)
+def test_alternatives_in_the_wrong_place_are_named(kind: Kind, obj: Json, path: str) -> None:
+    field = f"{path}metadata.annotations[{CARD_ALTERNATIVES}]"
+    assert warned(kind, obj) == [f"{field}: ignored: only Pod templates of the tasks of a vcjob list alternatives"]

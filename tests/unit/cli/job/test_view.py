@@ -442,3 +442,31 @@ def test_a_malformed_history_is_shown_as_a_warning(cluster: Cluster) -> None:
     assert section(cluster)[1].startswith(
         "Warning:            ConfigMap volcano-system/vcjob-fault-npu-cm: data[restarts]"
     )
+
+
+def test_the_alternatives_of_a_job_are_shown_with_what_the_scheduler_wrote_about_them(cluster: Cluster) -> None:
+    listed = [
+        {"card": "NVIDIA-H200", "resource": "nvidia.com/gpu", "count": 8},
+        {"card": "Ascend-910B", "resource": "huawei.com/Ascend910", "image": "cann:8", "replicas": 2},
+        {"card": "PPU-ZW810E", "resource": "example.com/ppu"},
+    ]
+    annotations = {"volcano.sh/card.alternatives": json.dumps(listed)}
+    template = {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    cluster.holds(JOBS, job("train", tasks=[{"name": "worker", "replicas": 4, "template": template}]))
+    group = pod_group("train-uid", owner="train")
+    message = "NVIDIA-H200: 0 of 4 Pods find a node\nAscend-910B: chosen"
+    group["status"]["conditions"] = [{"type": "AlternativeChosen", "status": "True", "message": message}]
+    cluster.holds(GROUPS, group)
+    cluster.holds(EVENTS)
+
+    lines = cluster.prints("job", "view", "train").splitlines()
+
+    assert lines[lines.index("Alternatives:") : -1] == [
+        "Alternatives:",
+        "  NVIDIA-H200:        0 of 4 Pods find a node",
+        "    Task worker:      8 nvidia.com/gpu",
+        "  Ascend-910B:        chosen",
+        "    Task worker:      1 huawei.com/Ascend910, cann:8, 2 Pods",
+        "  PPU-ZW810E:         not tried",
+        "    Task worker:      1 example.com/ppu",
+    ]

@@ -1,5 +1,6 @@
 """What dry runs of vcjobs say about the quota of their queue."""
 
+import json
 from typing import Any
 
 import pytest
@@ -104,3 +105,17 @@ def test_only_dry_runs_of_vcjobs_are_answered_and_only_if_it_is_enabled() -> Non
     assert warnings_of(replace(request, dry_run=False), CLUSTER, SETTINGS) == []
     assert warnings_of(replace(request, kind=QUEUE), CLUSTER, SETTINGS) == []
     assert answered(asked, settings=replace(SETTINGS, dry_run_quota=False)) == []
+
+
+def test_each_alternative_of_a_job_is_answered() -> None:
+    listed = [
+        {"card": H200, "resource": "nvidia.com/gpu", "count": 2},
+        {"card": "NVIDIA-H800", "resource": "example.com/gpu", "replicas": 1},
+    ]
+    submitted = job("gold", cpu="1")
+    annotations = {"volcano.sh/card.alternatives": json.dumps(listed)}
+    submitted["spec"]["tasks"][0]["template"]["metadata"] = {"annotations": annotations}
+    assert answered(submitted) == [
+        f"quota of queue gold, alternative {H200}: {H200}: asked 4, used 2, limit 3: 3 too many, so the job waits",
+        "quota of queue gold, alternative NVIDIA-H800: NVIDIA-H800: asked 1, used 0, limit 2",
+    ]
