@@ -55,7 +55,7 @@ test test-fast test-python: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycach
 test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTEST_ARGS for more options)
 	$(MAKE) lint
 	$(MAKE) controlplane
-	$(PYTEST) $(PARALLEL) $(PYTEST_ARGS)
+	$(PYTEST) $(PARALLEL) -m 'not kind' $(PYTEST_ARGS)
 
 # Property tests try a quarter of their examples; `make test` tries all examples.
 .PHONY: test-fast
@@ -72,11 +72,12 @@ test-python: controlplane ## Run the fast tests and the tests on a real API serv
 	$(PYTEST) $(PARALLEL) --hypothesis-profile fast -m 'not slow' tests/integration tests/scenarios tests/unit $(PYTEST_ARGS)
 
 .PHONY: lint
-lint: $(READY) ## Check formatting, style, types and the direction of imports
+lint: $(READY) ## Check formatting, style, types, the direction of imports, and shell scripts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/shellcheck --external-sources .ci/run deploy/kind/*.sh
 
 .PHONY: format
 format: $(READY) ## Format the code and apply the safe fixes
@@ -176,6 +177,17 @@ lock: ## Refresh requirements.lock and requirements-runtime.lock (UPGRADE=1 for 
 .PHONY: image
 image: ## Build the container image (IMAGE=name:tag)
 	docker build -t $(IMAGE) .
+
+# kind is built if it is not installed; kubectl and helm are those of the PATH, else those of `make controlplane`.
+.PHONY: kind-up kind-test kind-down
+kind-up: ## Create a cluster of kind, build the image, and install the chart there (needs Docker, Podman or nerdctl)
+kind-test: ## Run `helm test` and the examples in the cluster of kind-up (KIND_EXAMPLES="pytorch ray": others than the small ones)
+kind-down: ## Delete the cluster of kind-up
+kind-up kind-test kind-down: $(READY)
+	@set -eu; deploy/kind/engine.sh >/dev/null; \
+	command -v kind >/dev/null || PATH="$$PATH:$$($(PY) -m controlplane.build --kind | tail -n 1)"; \
+	PATH="$$PATH:$$($(PY) -c 'from controlplane import build; print(build.directory())')"; export PATH; \
+	deploy/kind/$(@:kind-%=%).sh
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build output

@@ -9,8 +9,8 @@ of their contents. Only the standard library is used, so that this runs before a
 The last line printed is the directory of the binaries. If `KUBEBUILDER_ASSETS` is set, its binaries are used instead
 and nothing is built. `controlplane.run` starts the programs.
 
-Further programs for a few tests are in a separate directory (`EXPORTERS`), so that a new pin of these does not build
-the control plane again.
+Further programs for a few tests are in separate directories (`EXPORTERS`, `KIND`), so that a new pin of these does not
+build the control plane again. `--kind` builds kind only, in less than a minute.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 MODULES = (HERE / "kubernetes", HERE / "kwok", HERE / "helm", HERE / "prometheus")
 EXPORTERS = (HERE / "kube-state-metrics",)
+KIND = (HERE / "kind",)
 
 APISERVER = "kube-apiserver"
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
@@ -212,10 +213,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python3 -m controlplane.build",
         description="Compile the control plane for tests and print the directory of its binaries.",
     )
-    parser.parse_args(arguments)
+    parser.add_argument("--kind", action="store_true", help="compile kind only")
+    options = parser.parse_args(arguments)
     try:
-        # Assets without an exporter are enough for most tests.
-        for modules in (MODULES,) if os.environ.get(ASSETS_VARIABLE) else (EXPORTERS, MODULES):
+        # Assets without these programs are enough for most tests.
+        every = (MODULES,) if os.environ.get(ASSETS_VARIABLE) else (EXPORTERS, KIND, MODULES)
+        for modules in (KIND,) if options.kind else every:
             target = ensure(lambda line: print(line, flush=True), modules)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)

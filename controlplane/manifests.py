@@ -32,9 +32,9 @@ _HELMS = ("app.kubernetes.io/managed-by: ", "helm.sh/chart: ")
 
 
 def template(helm: Path, *options: str) -> str:
-    """The output of Helm for the chart; raises CalledProcessError."""
+    """The output of Helm for the chart, without the objects of `helm test`; raises CalledProcessError."""
     # A release of Helm contains a version of Kubernetes; a Helm that was compiled from source contains none.
-    command = [str(helm), "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *options]
+    command = [str(helm), "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--skip-tests", *options]
     command.append(f"--kube-version={build.kubernetes_version()}")
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 

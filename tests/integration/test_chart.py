@@ -18,6 +18,7 @@ from scheduler.api.names import SELECTED_NODE, SIGNING_KEY_SECRET
 from scheduler.webhooks.routes import collection_of, name_of, routes
 from tests.integration import examples
 from tests.integration.installation import EXAMPLES, ROLES, Installation, started_installation
+from tests.integration.kind_scripts import DOCKER, FAKE_KIND, KIND, TESTER, Machine, as_kubelets
 from tests.integration.stage import wait
 
 pytestmark = pytest.mark.controlplane
@@ -226,6 +227,57 @@ def test_no_role_has_an_unused_permission(installation: Installation) -> None:
     assert not (left := sorted(right for right in unused if not right[3].endswith("/finalizers"))), "\n".join(
         map(str, left)
     )
+
+
+@pytest.fixture(scope="module")
+def kind_machine(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """A machine on which the scripts of deploy/kind find this cluster."""
+    variables = {
+        "PLANE": str(installation.plane.kubeconfig),
+        "TIMEOUT": "60s",
+        "KIND_EXAMPLES": "vcjob job deployment command",
+    }
+    programs = {"docker": DOCKER, "kind": FAKE_KIND}
+    return Machine(tmp_path_factory.mktemp("machine"), variables, programs, installation.plane.binaries)
+
+
+def test_kind_up_builds_and_loads_the_image_and_installs_the_chart_with_it(
+    kind_machine: Machine, installation: Installation
+) -> None:
+    done = kind_machine.run(KIND / "up.sh")
+    assert done.returncode == 0, done.stdout + done.stderr
+    containers = [
+        container
+        for deployment in installation.api.get(DEPLOYMENTS)["items"]
+        for container in deployment["spec"]["template"]["spec"]["containers"]
+    ]
+    assert len(containers) == len(ROLES)
+    assert {(each["image"], each["imagePullPolicy"]) for each in containers} == {("localhost/volcano-py:kind", "Never")}
+    steps = [" ".join(call.split()[:2]) for call in kind_machine.calls() if not call.startswith("info")]
+    assert steps == ["kind get", "kind export", "build --tag", "save --output", "kind load"]
+
+
+def test_kind_test_runs_helm_test_and_examples_and_leaves_nothing(
+    kind_machine: Machine, installation: Installation
+) -> None:
+    result = as_kubelets(kind_machine, installation)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (
+        result.stdout.splitlines()[-1] == "helm test and vcjob, job, deployment, command have their described results"
+    )
+    kinds = "pods,jobs.batch.volcano.sh,serviceaccounts,roles,rolebindings"
+    assert TESTER not in installation.plane.kubectl("get", kinds, "--namespace", NAMESPACE, "--output=name")
+    requests = {request[1:] for request in installation.requests() if request[0] == TESTER}
+    assert {request[:3] for request in requests} == {
+        (verb, "batch.volcano.sh", "jobs") for verb in ("create", "list", "delete")
+    }
+    assert 403 not in {request[3] for request in requests}
+
+
+def test_kind_down_deletes_the_cluster_and_its_kubeconfig(kind_machine: Machine) -> None:
+    assert kind_machine.run(KIND / "down.sh").returncode == 0
+    assert kind_machine.calls()[-1].startswith("kind delete cluster --name volcano-py --kubeconfig ")
+    assert not kind_machine.kubeconfig.exists()
 
 
 def test_uninstalling_leaves_only_the_resource_definitions(installation: Installation) -> None:

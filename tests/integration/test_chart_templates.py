@@ -212,6 +212,36 @@ def test_a_role_that_is_switched_off_leaves_nothing(render: Render, role: str) -
         assert not [each for each in objects if each["kind"].endswith("WebhookConfiguration")]
 
 
+def test_objects_of_helm_test_are_hooks_and_absent_from_plain_manifests(helm: Path, render: Render) -> None:
+    def tests(*values: str) -> list[Json]:
+        options = (f"--namespace={NAMESPACE}", f"--kube-version={build.kubernetes_version()}")
+        command: list[str | Path] = [
+            helm,
+            "template",
+            RELEASE,
+            CHART,
+            *options,
+            *(f"--set={value}" for value in values),
+        ]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        hooked = (each for each in yaml.safe_load_all(text) if each and each["metadata"]["name"] == f"{RELEASE}-test")
+        return sorted(hooked, key=lambda each: str(each["kind"]))
+
+    pod, role, binding, account = tests("image.tag=new", "imagePullSecrets[0].name=mine", "schedulerNames={batch}")
+    assert [each["kind"] for each in (pod, role, binding, account)] == ["Pod", "Role", "RoleBinding", "ServiceAccount"]
+    assert {each["metadata"]["annotations"]["helm.sh/hook"] for each in (pod, role, binding, account)} == {"test"}
+    spec = pod["spec"]
+    assert (spec["schedulerName"], spec["imagePullSecrets"]) == ("batch", [{"name": "mine"}])
+    script = spec["containers"][0]["command"][-1]
+    manifest = yaml.safe_load(script.partition("<<EOF\n")[2].partition("EOF\n")[0])
+    template = manifest["spec"]["tasks"][0]["template"]["spec"]
+    assert manifest["spec"]["schedulerName"] == "batch"
+    assert template["imagePullSecrets"] == [{"name": "mine"}]
+    assert template["containers"][0]["image"] == spec["containers"][0]["image"] == "volcano-py:new"
+    assert tests("controllers.enabled=false") == []  # nothing creates the Pods of the vcjob
+    assert not [each for each in render() if each["metadata"]["name"] == f"{RELEASE}-test"]
+
+
 def test_service_monitors_find_the_port_of_metrics(render: Render) -> None:
     objects = render("serviceMonitor.enabled=true", "serviceMonitor.labels.release=prometheus")
     for role in ("scheduler", "controllers", "webhooks"):

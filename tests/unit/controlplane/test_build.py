@@ -1,4 +1,4 @@
-"""The directories of the binaries: a new pin of an exporter does not build the control plane again."""
+"""The directories of the binaries: a new pin of an exporter or of kind does not build the control plane again."""
 
 import shutil
 from pathlib import Path
@@ -14,19 +14,21 @@ def no_directory_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(build.CACHE_VARIABLE, raising=False)
 
 
-def test_exporters_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = build.directory(), build.directory(build.EXPORTERS)
+@pytest.mark.parametrize("name", ["EXPORTERS", "KIND"])
+def test_exporters_and_kind_are_kept_apart(tmp_path: Path, name: str) -> None:
+    modules = getattr(build, name)
+    before = build.directory(), build.directory(modules)
     assert before[0] != before[1]
-    exporters = tuple(Path(shutil.copytree(module, tmp_path / module.name)) for module in build.EXPORTERS)
-    (exporters[0] / "go.sum").write_text("another pin", encoding="utf-8")
-    monkeypatch.setattr(build, "EXPORTERS", exporters)
+    changed = tuple(Path(shutil.copytree(module, tmp_path / module.name)) for module in modules)
+    (changed[0] / "go.sum").write_text("another pin", encoding="utf-8")
     assert build.directory() == before[0]
-    assert build.directory(build.EXPORTERS) != before[1]
+    assert build.directory(changed) != before[1]
 
 
 def test_their_tools_have_the_names_of_the_programs() -> None:
     assert [tool.binary for tool in build.tools(build.EXPORTERS)] == ["kube-state-metrics"]
-    assert "kube-state-metrics" not in [tool.binary for tool in build.tools()]
+    assert [tool.binary for tool in build.tools(build.KIND)] == ["kind"]
+    assert {"kube-state-metrics", "kind"}.isdisjoint(tool.binary for tool in build.tools())
 
 
 def test_a_chosen_directory_has_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

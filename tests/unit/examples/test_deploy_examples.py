@@ -2,6 +2,7 @@
 need GPUs."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from tests.unit.plugins.capacity_card.cards import H200, gpu_node
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "deploy" / "examples").glob("*.yaml"))
 NEED_CARDS = {"alternatives", "cards"}
+NEED_ACCELERATORS = {"acjob", "alternatives", "cards"}
+"""The examples that cannot run on a cluster of kind."""
 PODLESS = {"command", "cronjob", "hypernodes"}
 """The examples that create no Pods at once."""
 
@@ -50,3 +53,11 @@ def test_the_ascend_examples_run_on_a_playground_of_their_servers(tmp_path: Path
     waiting = {name for name, phase in found.items() if phase == "Pending"}
     assert waiting == {"mistaken-0"}  # it asks for three chips, which no Pod may
     assert len(found) > len(waiting)
+
+
+def test_the_script_for_kind_knows_the_result_of_each_example() -> None:
+    text = (ROOT / "deploy" / "kind" / "test.sh").read_text(encoding="utf-8")
+    cases = text.partition("  case $1 in\n")[2].partition("  *)")[0]
+    labels = [line.partition(")")[0] for line in cases.splitlines() if re.match(r"  \w[\w |]*\)", line)]
+    known = {name.strip() for label in labels for name in label.split("|")}
+    assert known == {file.stem for file in FILES} - NEED_ACCELERATORS
