@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Commands print some dates and times in the local time zone.
+os.environ["TZ"] = "UTC"
+time.tzset()
 # The threads of numpy's linear algebra, which no test needs, would compete with the other processes of the run.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # The API servers that tests start live for minutes: a quarter of the garbage collections, and more memory, saves a

@@ -1,13 +1,13 @@
 """``vcctl`` and the programs beside it on a real API server: output, exit codes and created objects of every command
 are those of Volcano's programs, which ``compare_vcctl`` recorded."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from controlplane.run import ControlPlane
+from tests.integration.stage import Namespace, running, wait
 from tests.integration.vcctl_cases import (
     CODES,
     READS,
@@ -28,14 +28,11 @@ pytestmark = pytest.mark.controlplane
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The control plane with the objects that the commands show, named by KUBECONFIG; times are those of UTC."""
+    """The control plane with the objects that the commands show, named by KUBECONFIG."""
     prepare(control_plane.admin)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
-        patch.setenv("TZ", "UTC")
-        time.tzset()
         yield control_plane
-    time.tzset()
 
 
 EXPECTED = {
@@ -83,3 +80,44 @@ def test_commands_create_change_and_delete_what_volcanos_programs_do(cluster: Co
     ]
 
     assert RECORDED.read_text(encoding="utf-8").endswith("\n".join(answers))
+
+
+def cells(line: str) -> list[str]:
+    """The cells of the first row that a command prints; [] if there is none."""
+    answer = ours(line)
+    assert answer.code == 0, answer.stdout
+    return [*(row.split() for row in answer.stdout.splitlines()[1:]), []][0]
+
+
+def test_a_job_and_a_queue_go_through_their_lives(cluster: ControlPlane, tmp_path: Path) -> None:
+    name = Namespace(cluster)
+    name.node("n1")
+    here = f"-n {name.name}"
+
+    def phase() -> str:
+        return cells(f"vcctl job list {here}")[2]
+
+    def state() -> str:
+        return cells(f"vcctl queue get {here}")[2]
+
+    with (
+        running("controllers", cluster.kubeconfig, tmp_path, "--leader-elect=false", "--scheduler-name=volcano"),
+        name.scheduled(tmp_path, "--scheduler-name=volcano"),
+    ):
+        ours(f"vcctl queue create {here} -w 2")
+        ours(f"vcctl job run {here} -N train -m 2 -r 2 -S volcano")
+        wait(lambda: phase() == "Running")
+        assert cells(f"vcctl pod list {here} -j train")[:3] == ["train-default0-0", "1/1", "Running"]
+        ours(f"vcctl job suspend {here} -N train")
+        wait(lambda: phase() == "Aborted")
+        ours(f"vcctl job resume {here} -N train")
+        wait(lambda: phase() == "Running")
+        assert ours(f"vcctl job delete {here} -N train").stdout == "delete job train successfully\n"
+        wait(lambda: state() == "Open")
+        ours(f"vcctl queue operate {here} -a close")
+        wait(lambda: state() == "Closed")
+        ours(f"vcctl queue operate {here} -a open")
+        wait(lambda: state() == "Open")
+        assert ours(f"vcctl queue delete {here}").code == 0
+        wait(lambda: ours(f"vcctl queue get {here}").code == 255)
+    assert ours(f"vcctl job list {here}").stdout == "No resources found\n"

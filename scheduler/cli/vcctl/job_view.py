@@ -3,13 +3,12 @@
 import json
 import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from scheduler.api.quantity import QuantityError, parse_amount
 from scheduler.cli.connection import Raw
 from scheduler.cli.output import mapping_in
-from scheduler.cli.text import age, timestamp
+from scheduler.cli.text import age, local_time
 
 _FOR_HTML: Final = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"})
 _ANNOTATIONS: Final = {
@@ -189,10 +188,7 @@ def _json(labels: Raw) -> str:
 
 def _time(item: Raw, key: str) -> str:
     """A time in Go's notation and the local time zone."""
-    seconds = timestamp(_text(item, key))
-    if seconds is None:
-        return _NO_TIME
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S %z %Z")
+    return local_time(_text(item, key), "%Y-%m-%d %H:%M:%S %z %Z") or _NO_TIME
 
 
 def _amount(amounts: Raw, name: str) -> str:

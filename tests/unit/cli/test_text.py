@@ -1,6 +1,7 @@
 """Ages in kubectl's notation, tables on narrow terminals, and colours."""
 
 import sys
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from scheduler.api.printable import printable
 from scheduler.cli.layout import width_of, wrapped
 from scheduler.cli.output import Column, RowTable
-from scheduler.cli.text import age, coloured_by_phase, echo
+from scheduler.cli.text import age, coloured_by_phase, echo, local_time
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -141,3 +142,15 @@ def test_colours_are_enabled_on_terminals_unless_no_color_is_set(
 
     monkeypatch.setenv("NO_COLOR", "1")
     assert coloured_by_phase("Running", "Running") == "Running"
+
+
+def test_times_are_those_of_the_local_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = "%Y-%m-%d %H:%M:%S %z %Z"
+    assert local_time("2026-01-01T20:00:00Z", form) == "2026-01-01 20:00:00 +0000 UTC"
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Shanghai")
+        time.tzset()
+        assert local_time("2026-01-01T20:00:00Z", form) == "2026-01-02 04:00:00 +0800 CST"
+    time.tzset()
+    for malformed in (None, "", "yesterday", "2026-01-01T20:00:00"):
+        assert local_time(malformed, form) == ""
