@@ -24,8 +24,6 @@ MILLI: Final = 1000
 MAX_CARDS: Final = 10**9
 MAX_NAMES: Final = 64
 SEPARATOR: Final = "|"
-WHOLE_CARD: Final = "whole card"
-"""The kind of a card that is not shared."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/*+:]{0,252}")
 ASCEND_VENDOR: Final = "Huawei"
 _VENDORS: Final = (
@@ -77,6 +75,11 @@ def parse_names(text: str) -> CardNames:
     return CardNames(tuple(names), tuple(dict.fromkeys(problems)))
 
 
+def is_card_name(text: str) -> bool:
+    """Whether a text may be the name of a card."""
+    return _NAME.fullmatch(text) is not None and text not in _RESERVED
+
+
 def cards_of_pod(annotations: Mapping[str, str]) -> tuple[str, CardNames]:
     """Returns the annotation in which a Pod names its cards, and the names. Without ``card.name``, ``card.card``
     counts."""
@@ -87,15 +90,6 @@ def cards_of_pod(annotations: Mapping[str, str]) -> tuple[str, CardNames]:
         problem = f"{card[:64]!r} in {CARD_CARD} names other cards, and is ignored"
         return key, CardNames(listed.names, (*listed.problems, problem))
     return key, listed
-
-
-def kind_of(name: str) -> str:
-    """Returns what kind of card a name is for: ``whole card``, ``MPS`` or the profile of a MIG partition. Cards of
-    different kinds are different resources."""
-    part = name.partition("/")[2]
-    if part.startswith("mig-"):
-        return f"MIG {part.removeprefix('mig-').removesuffix('-mixed')}"
-    return "MPS" if part.startswith("mps-") else part or WHOLE_CARD
 
 
 def vendor_of(name: str) -> str:
@@ -153,7 +147,7 @@ def _name_problem(name: str) -> str | None:
     """Returns why a text is not a valid name of a card, or None."""
     if not name:
         return "empty name of a card"
-    if _NAME.fullmatch(name) is None or name in _RESERVED:
+    if not is_card_name(name):
         return f"{name[:64]!r} is not the name of a card"
     return None
 

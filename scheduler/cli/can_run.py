@@ -81,7 +81,8 @@ def _answer(source: ClusterSource, manifests: "Sequence[Manifest]", output: str)
 
         try:
             beside, jobs = submitted(manifests, namespace)
-            for warning in submission_warnings(manifests, simulation.cluster, simulation.scheduler_names):
+            names, configuration = simulation.scheduler_names, simulation.configuration
+            for warning in submission_warnings(manifests, simulation.cluster, names, configuration):
                 source.log.warn(warning)
             answers = can_run(simulation, beside, jobs)
         except ManifestError as error:

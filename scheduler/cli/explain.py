@@ -114,7 +114,8 @@ def _explain(source: ClusterSource, kind: str, name: str, search: bool, output: 
             raise CommandError(f"{error}{did_you_mean(name, others)}") from None
     own = _own_objects(kind, namespace, name, found)
     if not source.paths:  # of manifests, all mistakes are reported
-        for warning in object_warnings(simulation.cluster, simulation.scheduler_names, *own):
+        configuration = simulation.configuration
+        for warning in object_warnings(simulation.cluster, simulation.scheduler_names, configuration, *own):
             source.log.warn(warning)
     for problem in found.problems:
         source.log.warn(f"scheduler configuration: {problem}")

@@ -93,7 +93,10 @@ def simulate_command(
         manifests, changed = read_manifests(paths), read_manifests(changes)
         check_templates([*manifests, *changed], kubeconfig)
         schedulers = names or (DEFAULT_SCHEDULER_NAME,)
-        found = *manifest_warnings(manifests, schedulers), *manifest_warnings(changed, schedulers, manifests)
+        found = (
+            *manifest_warnings(manifests, schedulers, configuration=configuration),
+            *manifest_warnings(changed, schedulers, manifests, configuration),
+        )
         for warning in (*found, *configuration.warnings):
             log.warn(warning)
         with closing(HttpCalls()) as external_calls:

@@ -20,7 +20,11 @@ from scheduler.api.names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, ROOT_QUEUE, SY
 from scheduler.api.quantity import QuantityError, is_quantity, parse_quantity
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
+from scheduler.framework.arguments import Arguments
+from scheduler.framework.configuration import Configuration
 from scheduler.plugins.capacity_card.card_labels import read_cards
+from scheduler.plugins.capacity_card.card_resources import CardResources
+from scheduler.plugins.capacity_card.plugin import CapacityCard
 from scheduler.webhooks.jobflow import missing_templates
 from scheduler.webhooks.known_names import ClusterNames
 from scheduler.webhooks.mistakes import MAX_WARNINGS, items, mapping, mistakes
@@ -34,15 +38,19 @@ _NAMED: Final = (NODE, DEVICE_CLASS, QUEUE, PRIORITY_CLASS)
 
 
 def manifest_warnings(
-    manifests: Sequence[Manifest], schedulers: Sequence[str], nodes: Iterable[Manifest] = ()
+    manifests: Sequence[Manifest],
+    schedulers: Sequence[str],
+    nodes: Iterable[Manifest] = (),
+    configuration: Configuration | None = None,
 ) -> list[str]:
     """The warnings about manifests. Of the objects with the same mistake, five are named and the others counted.
 
     ``schedulers``: the names of the scheduler; ``nodes``: further manifests, with the nodes and JobTemplates of the
-    cluster. Raises ManifestError.
+    cluster; ``configuration``: the configuration of the scheduler, which may have rules for names of cards. Raises
+    ManifestError.
     """
     everything = [*manifests, *nodes]
-    known = known_names(everything, schedulers)
+    known = known_names(everything, schedulers, configuration)
     templates = _job_templates(everything)
     titles: dict[str, list[str]] = {}
     others: Counter[str] = Counter()
@@ -60,15 +68,22 @@ def manifest_warnings(
     ]
 
 
-def submission_warnings(manifests: Sequence[Manifest], cluster: MemoryCluster, schedulers: Sequence[str]) -> list[str]:
+def submission_warnings(
+    manifests: Sequence[Manifest], cluster: MemoryCluster, schedulers: Sequence[str], configuration: Configuration
+) -> list[str]:
     """The warnings about manifests that are submitted to a cluster. Raises ManifestError."""
     named = (*_NAMED, JOB_TEMPLATE)
     there = [Manifest("the cluster", kind, raw) for kind in named for raw in cluster.server.of(kind)]
-    return manifest_warnings(manifests, schedulers, there)
+    return manifest_warnings(manifests, schedulers, there, configuration)
 
 
-def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> ClusterNames:
+def known_names(
+    manifests: Iterable[Manifest], schedulers: Sequence[str], configuration: Configuration | None = None
+) -> ClusterNames:
     """The names of the schedulers, and those of the objects. Without a node, resources and cards are not known."""
+    options = [] if configuration is None else [option for tier in configuration.tiers for option in tier]
+    arguments = next((option.arguments for option in options if option.name == CapacityCard.name), {})
+    card_resources = CardResources.configured(Arguments(arguments))
     resources, cards, labels, taints = set[str](), set[str](), set[str](), set[str]()
     names: dict[Kind, set[str]] = {QUEUE: {ROOT_QUEUE, DEFAULT_QUEUE}, PRIORITY_CLASS: set(SYSTEM_CRITICAL_CLASSES)}
     complete = False
@@ -81,7 +96,7 @@ def known_names(manifests: Iterable[Manifest], schedulers: Sequence[str]) -> Clu
             taints.update(str(mapping(each).get("key")) for each in items(mapping(raw.get("spec")).get("taints")))
             own = {*mapping(status.get("capacity")), *mapping(status.get("allocatable"))}
             resources |= own
-            of_node = read_cards(raw["metadata"]["name"], own_labels, own)
+            of_node = read_cards(raw["metadata"]["name"], own_labels, own, card_resources)
             cards.update(of_node.by_resource.values())
             cards.update(name for family in of_node.families for name in (family.product, family.mps) if name)
         elif kind is DEVICE_CLASS:
@@ -172,10 +187,13 @@ def _texts(value: Any) -> dict[str, str]:
     return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
 
 
-def object_warnings(cluster: MemoryCluster, schedulers: Sequence[str], *objects: tuple[Kind, str, str]) -> list[str]:
+def object_warnings(
+    cluster: MemoryCluster, schedulers: Sequence[str], configuration: Configuration, *objects: tuple[Kind, str, str]
+) -> list[str]:
     """The warnings about objects of a live cluster, given by kind, namespace and name; missing ones are skipped."""
     server = cluster.server
-    known = known_names((Manifest("", kind, raw) for kind in _NAMED for raw in server.of(kind)), schedulers)
+    manifests = (Manifest("", kind, raw) for kind in _NAMED for raw in server.of(kind))
+    known = known_names(manifests, schedulers, configuration)
     return [
         f"{kind.name} {f'{namespace}/' if namespace else ''}{name}: {problem}"
         for kind, namespace, name in objects

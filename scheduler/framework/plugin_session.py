@@ -26,10 +26,10 @@ class Plugin(Protocol):
     ``__init__`` receives the ``Arguments``; without one, the plugin takes none. Arguments that are read neither there
     nor in ``open`` are reported as unknown.
 
-    Optional class methods: ``cache_requirements(arguments, config_maps)`` (see the module of that name), and
-    ``refusal(arguments)``, which returns why a configuration with these arguments is invalid, or "". Optional class
-    attributes: ``beside``, plugin -> what to say if both are configured, and ``configurations``, the names of entries
-    of ``configurations`` that the plugin reads besides those of actions.
+    Optional class methods: ``cache_requirements(arguments, config_maps)`` and ``card_parts(arguments, config_maps)``
+    (see the modules of these names), and ``refusal(arguments)``, which returns why a configuration with these arguments
+    is invalid, or "". Optional class attributes: ``beside``, plugin -> what to say if both are configured, and
+    ``configurations``, the names of entries of ``configurations`` that the plugin reads besides those of actions.
     """
 
     name: ClassVar[str]

@@ -80,7 +80,7 @@ def card_counts(inventory: CardInventory, nodes: Nodes, dimensions: Dimensions) 
     """Counts the cards of all nodes. Shape (cards, states): the cards by code, the states as in ``CARD_STATES``."""
     counts = np.zeros((len(inventory.names), len(CARD_STATES)))
     for resource, by_node in cards_by_node(inventory, nodes, dimensions).items():
-        codes = inventory.column(resource)
+        codes = inventory.column(resource).codes[:-1]
         has = codes >= 0
         for i in range(len(CARD_STATES)):
             counts[:, i] += np.bincount(codes[has], weights=by_node[has, i], minlength=len(counts))
@@ -116,7 +116,7 @@ class CardDevices:
         names, inventory = nodes.names, inventory_of(self._memory, nodes.facts)
         found = []
         for resource, by_node in cards_by_node(inventory, nodes, dimensions).items():
-            rows = np.flatnonzero(inventory.column(resource) >= 0)
+            rows = np.flatnonzero(inventory.column(resource).codes[:-1] >= 0)
             counts = np.zeros((len(rows), len(Availability)), dtype=np.int64)
             counts[:, columns] = by_node[rows]
             found.append(DeviceCounts(resource, [names[row] for row in rows.tolist()], counts))

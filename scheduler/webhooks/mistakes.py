@@ -48,6 +48,7 @@ from scheduler.api.names import (
     PODS,
     QUEUE_NAME_ANNOTATION,
     STORAGE,
+    VGPU_MEMORY_PERCENTAGE,
 )
 from scheduler.api.objects import ENDED_PHASES
 from scheduler.api.printable import printable
@@ -214,7 +215,7 @@ class _Object:
                 continue
             if not complete and (name in COMMON or name.startswith(_ASCEND)):
                 continue
-            if name in self._known.resources:
+            if name in self._known.resources or name == VGPU_MEMORY_PERCENTAGE:  # which no node reports
                 continue
             meant = self._closest(name, self._known.resources | _STANDARD, similar_resource)
             if meant or (complete and self._kind is not QUEUE and not name.endswith(REQUESTED_ONLY)):

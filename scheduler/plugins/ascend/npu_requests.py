@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from operator import add
 from typing import Final
 
 from scheduler.api.job import Job
 from scheduler.api.names import BACKUP_SOURCE_POD, HUAWEI_PREFIX, NPU_CORE
 from scheduler.api.objects import Container, PodSpec
+from scheduler.api.pod_amounts import effective_total
 from scheduler.api.quantity import parse_quantity
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
@@ -65,6 +67,11 @@ class ChipRequests:
             parts = sum(units(cls, position) for position in self._parts if position != self._whole)
             known = self._known[cls.id] = whole, whole + parts
         return known
+
+
+def most_at_once(spec: PodSpec, resource: str) -> int:
+    """Returns the most of a resource that the containers of a Pod request at once, in whole units, rounded up."""
+    return effective_total(spec.containers, spec.init_containers, lambda c: _amount(c, resource), 0, add, max)
 
 
 def units(cls: TaskClass, position: int | None) -> int:

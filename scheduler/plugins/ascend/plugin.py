@@ -7,7 +7,7 @@ builds the annotations for the device plugin. Where no node and no Pod has a res
 nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from scheduler.api.job import GroupCondition, Job
@@ -17,6 +17,7 @@ from scheduler.api.reasons import Refusal
 from scheduler.api.task import TaskClass
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements
+from scheduler.framework.card_parts import CardParts
 from scheduler.framework.columns import PinUse, Score, StaticScore
 from scheduler.framework.extension import Vote
 from scheduler.framework.figures import Figures
@@ -24,6 +25,7 @@ from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.plugins.ascend import cluster_reports
 from scheduler.plugins.ascend.bindings import Bindings
+from scheduler.plugins.ascend.card_parts import CoreParts, ShareParts
 from scheduler.plugins.ascend.chip_states import chip_counts, chip_faults, node_devices
 from scheduler.plugins.ascend.columns import ChipScore
 from scheduler.plugins.ascend.demand import ChipUse, CoreUse, NpuUse
@@ -71,6 +73,12 @@ class Ascend:
                 {("", RESET_LABELS), *((cluster_reports.NAMESPACE, labels) for labels in cluster_reports.LABELS)}
             ),
         )
+
+    @classmethod
+    def card_parts(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> Iterable[CardParts]:
+        """Returns how chips are divided, for card quota."""
+        del arguments, config_maps
+        return CoreParts(), ShareParts()
 
     def open(self, session: PluginSession) -> None:
         self._session = session

@@ -25,7 +25,7 @@ RESOURCES: Final = (ASCEND_910, NPU)
 """The resources of the chips that can be shared."""
 SHARED_NODE: Final = "huawei.com/scheduler.chip1softsharedev.enable"
 """Label of nodes whose chips are shared."""
-_SHARED: Final = "true"
+SHARED: Final = "true"
 CHIP_MEMORY: Final = "mind-cluster/npu-chip-memory"
 """Label of nodes: the memory of a chip, such as ``64G``."""
 FULL: Final = 100
@@ -107,12 +107,12 @@ def annotations_of(quota: Quota) -> dict[str, str]:
 
 def is_shared(node: Node) -> bool:
     """Whether the chips of a node are shared."""
-    return (node.metadata.labels or {}).get(SHARED_NODE) == _SHARED
+    return (node.metadata.labels or {}).get(SHARED_NODE) == SHARED
 
 
 def rows_of_shared(facts: NodeFacts) -> list[int]:
     """Returns the rows of the nodes whose chips are shared."""
-    rows: list[int] = facts.rows_with(SHARED_NODE, _SHARED).tolist()
+    rows: list[int] = facts.rows_with(SHARED_NODE, SHARED).tolist()
     return rows
 
 

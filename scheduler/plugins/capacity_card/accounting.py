@@ -7,10 +7,12 @@ object does not change.
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import numpy as np
 
 from scheduler.api.cards import Names, parse_request
 from scheduler.api.job import INQUEUE, Job
@@ -18,7 +20,7 @@ from scheduler.api.names import CARD_REQUEST, CPU, MEMORY
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
-from scheduler.plugins.capacity_card.card_labels import missing_label, product_label
+from scheduler.plugins.capacity_card.card_labels import missing_label
 from scheduler.plugins.capacity_card.demand import RECORD, UNKNOWN, Demands
 from scheduler.plugins.capacity_card.discovery import CardInventory
 from scheduler.plugins.capacity_card.holdings import (
@@ -77,27 +79,27 @@ class AccountBuilder:
         self._rows = rows
 
     def account(self, job: Job) -> JobAccount:
-        demands, placed = self._demands, job.placed
+        demands, placed, of_job = self._demands, job.placed, self._demands.of_job(job)
         held, leaving = _by_queue(job, HELD_STATUSES), _by_queue(job, (TaskStatus.RELEASING,))
         waiting = _by_class(_without_node(job))
         on_nodes = [*held.values(), *leaving.values()]
         classes = [tasks[0].cls for group in (*on_nodes, waiting) for tasks in group]
-        own = self._holding(held.pop(job.queue, ()), leaving.pop(job.queue, ()), placed)
+        own = self._holding(held.pop(job.queue, ()), leaving.pop(job.queue, ()), placed, of_job)
         other_queues = {
-            queue: self._holding(held.get(queue, ()), leaving.get(queue, ()), placed)
+            queue: self._holding(held.get(queue, ()), leaving.get(queue, ()), placed, of_job)
             for queue in sorted(held.keys() | leaving.keys())
         }
-        on_cards = any(demands.of(cls).card_requests for cls in classes)
+        on_cards = any(demands.of_class(cls, of_job).card_requests for cls in classes)
         request = parse_request(job.annotations.get(CARD_REQUEST))
-        minimum = self._minimum(job, request.amounts, on_cards)
+        minimum = self._minimum(job, request.amounts, on_cards, of_job)
         reserved, elastic = self._beside_minimum(job, minimum, own, other_queues.values(), on_cards)
         problems = [Malformed("PodGroup", job.namespace, job.name, REQUEST_FIELD, text) for text in request.problems]
         for pod in (tasks[0] for tasks in waiting):
-            demand = demands.of(pod.cls)
+            demand = demands.of_class(pod.cls, of_job)
             problems += [Malformed("Pod", pod.namespace, pod.name, demand.field, text) for text in demand.problems]
         problems += [charged_elsewhere(job, queue, holding) for queue, holding in other_queues.items()]
         if own.uncertain or any(holding.uncertain for holding in other_queues.values()):
-            problems += self._missing_labels(tasks for groups in on_nodes for tasks in groups)
+            problems += self._missing_labels(on_nodes, of_job)
         return JobAccount(
             holding=own,
             other_queues=other_queues,
@@ -105,18 +107,19 @@ class AccountBuilder:
             minimum=minimum,
             reserved=reserved,
             elastic=elastic,
-            waiting=self._waiting_needs(waiting),
-            conflict=self._conflict(job, waiting, request.amounts),
+            waiting=self._waiting_needs(waiting, of_job),
+            conflict=self._conflict(job, waiting, request.amounts, of_job),
             problems=tuple(problems),
-            independent_of_nodes=not request.amounts and all(demands.of(cls).independent_of_nodes for cls in classes),
+            independent_of_nodes=not request.amounts
+            and all(demands.of_class(cls, of_job).independent_of_nodes for cls in classes),
             online=job.is_online,
         )
 
-    def _waiting_needs(self, waiting: Iterable[list[Task]]) -> Needs:
+    def _waiting_needs(self, waiting: Iterable[list[Task]], of_job: Hashable) -> Needs:
         """Returns what tasks without a node request, grouped by the cards that they accept."""
         needs: Needs = {}
         for tasks in waiting:
-            for card_request in self._demands.of(tasks[0].cls).card_requests:
+            for card_request in self._demands.of_class(tasks[0].cls, of_job).card_requests:
                 if card_request.cards:
                     amount = card_request.amount * len(tasks)
                     needs[card_request.cards] = needs.get(card_request.cards, 0.0) + amount
@@ -151,18 +154,18 @@ class AccountBuilder:
         held = (task for status in (*HELD_STATUSES, TaskStatus.RELEASING) for task in job.of(status).values())
         return tuple(task for task in held if self.unproven(task))
 
-    def _missing_labels(self, groups: Iterable[list[Task]]) -> list[Malformed]:
+    def _missing_labels(self, on_nodes: Iterable[list[list[Task]]], of_job: Hashable) -> list[Malformed]:
         """Reports the nodes that no longer offer the cards that tasks hold, nor say which these are; once each."""
         found: dict[Malformed, None] = {}
-        for tasks in groups:
+        for tasks in (tasks for groups in on_nodes for tasks in groups):
             holders = [task for task in tasks if task.record is None or not task.record.cards]
             rows = self._rows_of(holders, {})
-            for card_request in self._demands.of(tasks[0].cls).card_requests:
+            for card_request in self._demands.of_class(tasks[0].cls, of_job).card_requests:
                 resource = card_request.resource
-                codes, _ = self.inventory.codes_held(resource, rows)
+                codes = card_request.held.codes[np.array(rows, dtype=np.intp)]
                 for task, row, code in zip(holders, rows, codes.tolist(), strict=True):
                     if code < 0 and row != UNKNOWN and not self.inventory.is_reported(row, resource):
-                        found[missing_label(task.node, product_label(resource))] = None
+                        found[missing_label(task.node, self.inventory.product_label(resource))] = None
         return list(found)
 
     def unproven(self, task: Task) -> bool:
@@ -172,17 +175,21 @@ class AccountBuilder:
     def holding(self, task: Task) -> CardHolding:
         """Returns what a task on a node holds."""
         releasing = task.status is TaskStatus.RELEASING
-        return self._holding(() if releasing else [[task]], [[task]] if releasing else (), {})
+        return self._holding(() if releasing else [[task]], [[task]] if releasing else (), {}, None)
 
     def _holding(
-        self, held: Iterable[list[Task]], leaving: Iterable[list[Task]], placed: Mapping[str, int]
+        self,
+        held: Iterable[list[Task]],
+        leaving: Iterable[list[Task]],
+        placed: Mapping[str, int],
+        of_job: Hashable,
     ) -> CardHolding:
         """Sums what tasks on nodes hold; each group has tasks of one class. ``placed``: uid -> row of tasks that this
-        session has placed."""
+        session has placed; ``of_job``: of the job of the tasks."""
         holding = CardHolding({}, {})
         for groups, amounts in ((held, holding.allocated), (leaving, holding.releasing)):
             for tasks in groups:
-                found = self._demands.holdings(tasks, partial(self._rows_of, tasks, placed))
+                found = self._demands.holdings(tasks, partial(self._rows_of, tasks, placed), of_job)
                 add(amounts, found.amounts)
                 add_uncertain(holding.uncertain, found.uncertain)
         return holding
@@ -192,14 +199,16 @@ class AccountBuilder:
         rows = self._rows
         return [placed[task.uid] if task.uid in placed else rows.get(task.node, UNKNOWN) for task in tasks]
 
-    def _conflict(self, job: Job, waiting: Iterable[list[Task]], announced: Mapping[Names, float]) -> str:
+    def _conflict(
+        self, job: Job, waiting: Iterable[list[Task]], announced: Mapping[Names, float], of_job: Hashable
+    ) -> str:
         """Returns why the alternative cards of Pods (or of the PodGroup, for missing Pods) conflict, or ""."""
-        texts = [self._demands.of(tasks[0].cls).conflict for tasks in waiting]
+        texts = [self._demands.of_class(tasks[0].cls, of_job).conflict for tasks in waiting]
         if not has_minimum_pods(job):
             texts += [self._demands.conflict(self._demands.canonical(names), CARD_REQUEST) for names in announced]
         return next(filter(None, texts), "")
 
-    def _minimum(self, job: Job, announced: Mapping[Names, float], on_cards: bool) -> Needs:
+    def _minimum(self, job: Job, announced: Mapping[Names, float], on_cards: bool, of_job: Hashable) -> Needs:
         given = job.reservation_limit
         cpu, memory = (0.0, 0.0) if given is None else (float(given[CPU_INDEX]), float(given[MEMORY_INDEX]))
         needs: Needs = {}
@@ -207,14 +216,13 @@ class AccountBuilder:
             own: Amounts = {CPU: 0.0, MEMORY: 0.0}
             waiting = {task.uid for task in _without_node(job)}
             for tasks in _by_class(minimum_tasks(job)):
-                demand = self._demands.of(tasks[0].cls)
+                demand = self._demands.of_class(tasks[0].cls, of_job)
                 add(own, ((CPU, demand.cpu), (MEMORY, demand.memory)), len(tasks))
                 if not demand.card_requests:
                     continue
                 holders = [task for task in tasks if task.uid not in waiting]
-                for card, amount in (
-                    self._demands.cards_held(holders, self._rows_of(holders, job.placed)).amounts if holders else ()
-                ):
+                rows = self._rows_of(holders, job.placed)
+                for card, amount in self._demands.cards_held(holders, rows, of_job).amounts if holders else ():
                     needs[card,] = needs.get((card,), 0.0) + amount
                 for card_request in demand.card_requests:
                     if card_request.cards and len(holders) < len(tasks):

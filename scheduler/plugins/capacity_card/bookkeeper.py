@@ -294,7 +294,7 @@ class CardPlacements:
         book = self._books.get(job.queue)
         if book is None:
             return
-        amounts = self._placed(tasks[0].cls, rows)
+        amounts = self._placed(job, tasks[0].cls, rows)
         if pipelined:
             add(book.pipelined, amounts)
         else:
@@ -306,20 +306,21 @@ class CardPlacements:
         if tasks[0].uid in job.of(TaskStatus.RELEASING):
             for task, row in zip(tasks, rows, strict=True):
                 # A card that is not known stays charged until the task is deleted.
-                amounts = self._evicted[task.uid] = self._demands.holdings((task,), partial(tuple, (row,))).amounts
+                held = self._demands.holdings((task,), partial(tuple, (row,)), self._demands.of_job(job))
+                amounts = self._evicted[task.uid] = held.amounts
                 self._release(job, task, amounts, 1.0)
             return
         book = self._books.get(job.queue)
         if book is None:
             return
-        amounts = self._placed(tasks[0].cls, rows)
+        amounts = self._placed(job, tasks[0].cls, rows)
         add(book.allocated, amounts, -1.0)
         if tasks[0].uid in job.of(TaskStatus.PIPELINED):
             add(book.pipelined, amounts, -1.0)
 
-    def _placed(self, cls: TaskClass, rows: Sequence[int]) -> AmountList:
+    def _placed(self, job: Job, cls: TaskClass, rows: Sequence[int]) -> AmountList:
         """Returns what pending tasks of a class use on the nodes at ``rows``."""
-        demand, number = self._demands.of(cls), len(rows)
+        demand, number = self._demands.of(cls, job), len(rows)
         cards = self._demands.charge(demand, rows).amounts if demand.card_requests else ()
         return [(CPU, demand.cpu * number), (MEMORY, demand.memory * number), *cards]
 

@@ -3,9 +3,10 @@
 Each session computes the books from the accounts of jobs, and updates them with its placements and evictions.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from scheduler.api.card_kinds import PART
 from scheduler.api.card_totals import NO_TOTALS, CardTotals, problem_of_queue
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.queue import Queue
@@ -117,7 +118,9 @@ class CardBook:
         if holding.releasing:
             add(self.releasing, holding.releasing.items())
         for possible, amount in holding.uncertain.items():
-            cards = possible.cards or self.cards_of(possible.resource)
+            cards: Iterable[str] = possible.cards or self.cards_of(possible.resource)
+            if possible.parts:
+                cards = [card for card in cards if card.partition(PART)[2] in possible.parts]
             add(self.uncertain, ((card, amount) for card in cards))
 
     def add_job(self, account: JobAccount) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduler.api.node import Column, Rows
 from scheduler.framework.columns import UNBOUNDED, Counts, Scope
-from scheduler.plugins.capacity_card.discovery import CardInventory
+from scheduler.plugins.capacity_card.discovery import CardColumn
 
 WEIGHT: Final = 1e9
 """The score of one step in the order in which a Pod names its cards. It exceeds the scores of other plugins: usual
@@ -26,13 +26,11 @@ class QuotaFilter:
     scope = Scope.CLUSTER
     unresolvable = False
 
-    def __init__(
-        self, inventory: CardInventory, resource: str, room: Mapping[str, Room], reason: Callable[[str], str]
-    ) -> None:
+    def __init__(self, cards: CardColumn, room: Mapping[str, Room], reason: Callable[[str], str]) -> None:
         """``room``: by card; nodes with other cards pass. ``reason``: returns why a card is refused."""
-        self._names = inventory.names
-        self._codes = inventory.column(resource)
-        self._room = {inventory.code(card): function for card, function in room.items() if inventory.code(card) >= 0}
+        self._names = cards.names
+        self._codes = cards.codes
+        self._room = {code: room[card] for code, card in enumerate(cards.names) if card in room}
         self._reason = reason
 
     def room(self, rows: Rows) -> Counts:
@@ -53,10 +51,9 @@ class QuotaFilter:
         return [(self._reason(self._names[code]), number) for code, number in enumerate(numbers.tolist()) if number]
 
 
-def card_preference(inventory: CardInventory, resource: str, cards: tuple[str, ...]) -> Column:
+def card_preference(column: CardColumn, cards: tuple[str, ...]) -> Column:
     """Returns WEIGHT times the number of cards listed after the card of the node; shape (nodes,)."""
-    score: Column = np.zeros(len(inventory.column(resource)))
-    column = inventory.column(resource)
+    score: Column = np.zeros(len(column.codes) - 1)
     for place, card in enumerate(reversed(cards)):
-        score[column == inventory.code(card)] = place * WEIGHT
+        score[column.passes((card,))] = place * WEIGHT
     return score

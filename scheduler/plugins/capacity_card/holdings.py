@@ -54,6 +54,8 @@ class CardHolding:
 
 
 def _described(possible: PossibleCards) -> str:
+    if possible.parts:
+        return f"{' or '.join(possible.parts)} of an unknown card"
     return " or ".join(possible.cards) or f"{possible.resource} of an unknown card"
 
 

@@ -7,13 +7,14 @@ not compared with the cluster when Pods are placed: they may add up to more card
 Warnings and figures (``totals``) say so.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
 
+from scheduler.api.card_kinds import MIG, MPS, PART, SHARE, VNPU, kind_of
 from scheduler.api.card_totals import CardTotals
 from scheduler.api.cards import ASCEND_VENDOR, parse_quota, vendor_of
 from scheduler.api.job import Job
@@ -22,6 +23,7 @@ from scheduler.api.queue import Queue
 from scheduler.api.reasons import FitErrors, Malformed, Refusal, Shortage
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.card_parts import CardParts, card_parts_of
 from scheduler.framework.columns import UNBOUNDED, CodedFilter, Filter, MaskFilter, PinUse, Score, StaticScore
 from scheduler.framework.extension import Vote
 from scheduler.framework.figures import Figures, QueueShare, QueueUsage
@@ -30,7 +32,7 @@ from scheduler.framework.registry import register_plugin
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, Needs
 from scheduler.plugins.capacity_card.bookkeeper import LIMITED, Bookkeeper, CardPlacements
 from scheduler.plugins.capacity_card.books import CardBook
-from scheduler.plugins.capacity_card.card_labels import CardResources
+from scheduler.plugins.capacity_card.card_resources import CardResources
 from scheduler.plugins.capacity_card.card_users import CardSums, online_cards
 from scheduler.plugins.capacity_card.columns import QuotaFilter, card_preference
 from scheduler.plugins.capacity_card.demand import CardsOfTask, Demands, join_names
@@ -53,7 +55,8 @@ _BOTH_LIMIT: Final = (
 class CapacityCard:
     """Arguments: ``cardUnlimitedCpuMemory`` (default false): cpu and memory of Pods that use cards are neither limited
     nor counted. ``cardBorrowing`` (default false): queues borrow the idle card quota of others. ``cardResources``:
-    resources that count cards, besides those whose names are known (``example.com/accelerator*, ...``).
+    resources that count cards, besides those whose names are known (``example.com/accelerator*, ...``). ``cardNames``:
+    rules that name the cards of further resources (``label_rules``).
     ``cardAllowUnlabeled`` (default false): cards on nodes without labels that name them are neither limited nor
     counted, unless labels of other nodes name cards of the same resource."""
 
@@ -63,8 +66,7 @@ class CapacityCard:
     def __init__(self, arguments: Arguments) -> None:
         self._unlimited = arguments.boolean("cardUnlimitedCpuMemory", False)
         self._borrowing = arguments.boolean("cardBorrowing", False)
-        further = tuple(arguments.names("cardResources"))
-        self._named_cards = CardResources(further, not arguments.boolean("cardAllowUnlabeled", False))
+        self._named_cards = CardResources.configured(arguments)
 
     def open(self, session: PluginSession) -> None:
         self._session = session
@@ -92,8 +94,12 @@ class CapacityCard:
         session.add_allocatable_now(self._allocatable_now, by_demand=True)
         session.add_cards(self._cards)
         # The filters differ from queue to queue only if a quota limits the choice of nodes.
-        session.add_filter(self._filters, per_queue=self._contended_queue, pin=PinUse.IGNORED)
-        session.add_score(self._scores)
+        if self._demands.per_job:
+            session.add_filter(self._filters_of_job, per_job=self._filter_key, pin=PinUse.IGNORED)
+            session.add_score(self._scores, per_job=self._demands.of_job)
+        else:
+            session.add_filter(self._filters, per_queue=self._contended_queue, pin=PinUse.IGNORED)
+            session.add_score(lambda cls: self._scores(cls, None))
         session.add_queue_usage(self._usage)
         session.add_cards_in_use(self._cards_in_use)
         session.add_figures(self._figures)
@@ -105,11 +111,20 @@ class CapacityCard:
             book.find_contended_cards()
 
     def _card_resources(self, queues: Iterable[Queue]) -> CardResources:
-        """Returns which resources count cards. Many clusters limit GPUs by quota and leave NPUs to other plugins. So
-        NPUs count by name only if the quota of some queue lists one."""
+        """Returns which resources count cards. Many clusters limit GPUs by quota and leave NPUs and vGPUs to other
+        plugins. So NPUs and their parts count by name only if the quota of some queue lists an NPU, and vGPUs only if
+        the quota of some queue lists one."""
         quotas = (parse_quota(queue.annotations.get(CARD_QUOTA)) for queue in queues)
-        ascend = any(vendor_of(name) == ASCEND_VENDOR for quota in quotas for names in quota.amounts for name in names)
-        return msgspec.structs.replace(self._named_cards, ascend=ascend)
+        listed = {name for quota in quotas for names in quota.amounts for name in names}
+        kinds = frozenset(kind for name in listed if PART in name and (kind := kind_of(name)) is not None)
+        ascend = any(vendor_of(name) == ASCEND_VENDOR for name in listed)
+        counted = kinds | {VNPU, SHARE} if ascend else kinds
+        session = self._session
+        every: tuple[CardParts, ...] = ()
+        if not counted <= {MPS, MIG}:
+            every = card_parts_of(session.configuration, session.snapshot.config_maps)
+        parts = tuple(each for each in every if not counted.isdisjoint(each.kinds))
+        return msgspec.structs.replace(self._named_cards, ascend=ascend, kinds=kinds, parts=parts)
 
     def _open_reclaim(self) -> None:
         session = self._session
@@ -117,7 +132,8 @@ class CapacityCard:
         session.add_keeps_deserved(reclaiming.losses, bound=reclaiming.possible_losses, most=reclaiming.most)
         if not self._borrowing:
             return
-        cards = self._inventory.amounts(session.nodes, session.dimensions)
+        listed = granted_cards(book.limits for book in self._books.values())
+        cards = self._inventory.amounts(session.nodes, session.dimensions, listed)
         lending = Lending(self._books, cards, self._inventory.canonical)
         for book in self._books.values():
             book.lending = lending
@@ -147,7 +163,9 @@ class CapacityCard:
         if self._totals is None:
             session = self._session
             granted = granted_cards(book.limits for book in self._books.values())
-            self._totals = card_totals(self._inventory, session.nodes, session.dimensions, granted)
+            divided = [card for card in granted if self._inventory.is_divided(card)]
+            held = {card: sum(book.held(card) for book in self._books.values()) for card in divided}
+            self._totals = card_totals(self._inventory, session.nodes, session.dimensions, granted, held)
         return self._totals
 
     def _close(self) -> None:
@@ -179,7 +197,7 @@ class CapacityCard:
         """Returns what tasks of a job use of card quotas; before the job is admitted, at least its minimum."""
         needs: Needs = {}
         for task in tasks:
-            for card_request in self._demands.of(task.cls).card_requests:
+            for card_request in self._demands.of(task.cls, job).card_requests:
                 if card_request.cards:
                     needs[card_request.cards] = needs.get(card_request.cards, 0.0) + card_request.amount
         if job.waiting_for_queue:
@@ -195,7 +213,7 @@ class CapacityCard:
     def unused(self, cards: Iterable[str]) -> float:
         """Returns how many of these cards no queue uses, in thousandths."""
         session = self._session
-        amounts = self._inventory.amounts(session.nodes, session.dimensions)
+        amounts = self._inventory.amounts(session.nodes, session.dimensions, cards)
         return sum(amounts.get(card, 0.0) - sum(book.held(card) for book in self._books.values()) for card in cards)
 
     def canonical(self, card: str) -> str:
@@ -257,7 +275,7 @@ class CapacityCard:
 
     def _room(self, book: CardBook, job: Job, cls: TaskClass, *, now: bool) -> int:
         """Returns how many more tasks of a class the quota allows: now, or after terminating tasks are deleted."""
-        demand = self._demands.of(cls)
+        demand = self._demands.of(cls, job)
         room = UNBOUNDED
         shortages = []
         for name, amount in ((CPU, demand.cpu), (MEMORY, demand.memory)):
@@ -301,22 +319,31 @@ class CapacityCard:
         book = self._books.get(queue.name)
         return queue.name if book is not None and book.contended_cards else ""
 
-    def _filters(self, cls: TaskClass, contended_queue: str) -> list[Filter]:
-        demand = self._demands.of(cls)
+    def _filter_key(self, job: Job) -> tuple[str, Hashable]:
+        """Returns what the filters of a job depend on besides the class."""
+        queue = self._session.queues.get(job.queue)
+        return "" if queue is None else self._contended_queue(queue), self._demands.of_job(job)
+
+    def _filters_of_job(self, cls: TaskClass, key: tuple[str, Hashable]) -> list[Filter]:
+        contended_queue, of_job = key
+        return self._filters(cls, contended_queue, of_job)
+
+    def _filters(self, cls: TaskClass, contended_queue: str, of_job: Hashable = None) -> list[Filter]:
+        demand = self._demands.of_class(cls, of_job)
         filters: list[Filter] = []
         if demand.cards and not any(card_request.named for card_request in demand.card_requests):
-            filters.append(self._card_filter(demand.cards, demand.written, None))
+            passes = self._inventory.nodes_with(demand.cards)
+            filters.append(MaskFilter(passes, f"node(s) had no card {' or '.join(demand.written)}"))
         for card_request in demand.card_requests:
             filters += self._card_filters(card_request, self._books.get(contended_queue))
         return filters
 
     def _card_filters(self, card_request: CardsOfTask, book: CardBook | None) -> list[Filter]:
-        inventory = self._inventory
         if card_request.named:
-            filters = [self._card_filter(card_request.cards, card_request.written, card_request.resource)]
+            reason = f"node(s) had no card {' or '.join(card_request.written)}"
         else:
             reason = f"node(s) had no card of a known name for {card_request.resource}"
-            filters = [self._mask_filter(card_request.cards, card_request.resource, reason)]
+        filters = [self._mask_filter(card_request, reason)]
         if book is None or len(card_request.cards) < 2:
             return filters
         queue = book.queue.name
@@ -328,38 +355,33 @@ class CapacityCard:
                 scarce[card] = partial(book.fitting, card, card_request.amount)
             else:
                 reason = f"node(s) had card {card}, of which queue {queue} has no quota"
-                filters.append(MaskFilter(~inventory.nodes_with((card,), card_request.resource), reason))
+                filters.append(MaskFilter(~card_request.column.passes((card,)), reason))
         if scarce and len(self._usable(book, card_request)) > 1:
             filters.append(
-                QuotaFilter(
-                    inventory, card_request.resource, scarce, lambda card: quota_exhausted(book, card, card_request)
-                )
+                QuotaFilter(card_request.column, scarce, lambda card: quota_exhausted(book, card, card_request))
             )
         return filters
 
-    def _card_filter(self, cards: Sequence[str], written: Sequence[str], resource: str | None) -> Filter:
-        return self._mask_filter(cards, resource, f"node(s) had no card {' or '.join(written)}")
-
-    def _mask_filter(self, cards: Sequence[str], resource: str | None, reason: str) -> Filter:
+    def _mask_filter(self, card_request: CardsOfTask, reason: str) -> Filter:
         """Passes nodes with one of the cards. ``reason``: why other nodes are refused, unless they lack a label."""
-        passes = self._inventory.nodes_with(cards, resource)
-        codes, labels = self._inventory.missing_labels(resource) if resource is not None else (None, ())
-        if codes is None or not labels:
+        passes, resource = card_request.column.passes(card_request.cards), card_request.resource
+        codes, labels = self._inventory.missing_labels(resource)
+        if not labels:
             return MaskFilter(passes, reason)
         reasons = [f"node(s) had no valid label {label}, which names the card of {resource}" for label in labels]
         return CodedFilter(np.where(passes, -1, np.where(codes < 0, len(labels), codes)), [*reasons, reason])
 
-    def _scores(self, cls: TaskClass) -> list[Score]:
+    def _scores(self, cls: TaskClass, of_job: Hashable) -> list[Score]:
         return [
-            StaticScore(card_preference(self._inventory, card_request.resource, card_request.cards))
-            for card_request in self._demands.of(cls).card_requests
+            StaticScore(card_preference(card_request.column, card_request.cards))
+            for card_request in self._demands.of_class(cls, of_job).card_requests
             if card_request.named and len(card_request.cards) > 1
         ]
 
     # --- bindings ---
     def _cards(self, job: Job, cls: TaskClass, rows: Sequence[int]) -> Mapping[int, Mapping[str, str]]:
         """Returns the cards for binding records; none if the queue limits nothing that the tasks use."""
-        book, demand = self._books.get(job.queue), self._demands.of(cls)
+        book, demand = self._books.get(job.queue), self._demands.of(cls, job)
         if book is None or not (demand.card_requests or book.limits_any((CPU, demand.cpu), (MEMORY, demand.memory))):
             return {}
         return self._demands.cards_on(demand, rows)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from scheduler.api.job import Job
 from scheduler.api.names import CPU, MEMORY
 from scheduler.api.node import Column, Mask
 from scheduler.api.queue import Queue
@@ -37,7 +38,7 @@ class Reclaiming:
             return False
         wanted: Amounts = {}
         for task in tasks:
-            for request in self._demands.of(task.cls).card_requests:
+            for request in self._demands.of(task.cls, self._jobs.get(task.job)).card_requests:
                 card = self._own_card(book, request, wanted)
                 if card is None:
                     return False
@@ -55,17 +56,16 @@ class Reclaiming:
     def victims(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
         """Returns the candidates that may be evicted for a task."""
         job = self._jobs[reclaimer.job]
-        return self._victims(job.queue, (reclaimer.cls,), candidates)
+        return self._victims(job, (reclaimer.cls,), candidates)
 
     def victims_of_gang(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
         """Returns the candidates that may be evicted for a gang. Within a queue no card is borrowed. A gang that has
         borrowed may be evicted together with its tasks without cards, or with other cards."""
         if not context.across_queues:
             return list(candidates)
-        queue = context.job.queue
         classes = [task.cls for task in context.job.of(TaskStatus.PENDING).values()]
-        claimed = self._claimed(queue, classes)
-        found = self._victims(queue, classes, candidates)
+        claimed = self._claimed(context.job, classes)
+        found = self._victims(context.job, classes, candidates)
         if claimed is None or not found:
             return found
         uids, jobs = {task.uid for task in found}, {task.job for task in found}
@@ -75,27 +75,32 @@ class Reclaiming:
             if task.uid in uids or (task.job in jobs and not self._held_of(task, claimed) and self._book_of(task))
         ]
 
-    def _claimed(self, queue: str, classes: Iterable[TaskClass]) -> set[str] | None:
-        """Returns the cards that tasks of these classes accept and of which the queue's quota has enough left; None:
-        they want no card."""
-        book = self._books[queue]
-        requests = [request for cls in classes for request in self._demands.of(cls).card_requests if request.cards]
+    def _requests(self, job: Job, classes: Iterable[TaskClass]) -> list[CardsOfTask]:
+        """Returns the card requests of tasks of a job, one of each of these classes."""
+        of_job = self._demands.of_job(job)
+        return [request for cls in classes for request in self._demands.of_class(cls, of_job).card_requests]
+
+    def _claimed(self, job: Job, classes: Iterable[TaskClass]) -> set[str] | None:
+        """Returns the cards that tasks of these classes accept and of which the quota of the job's queue has enough
+        left; None: they want no card."""
+        book = self._books[job.queue]
+        requests = [request for request in self._requests(job, classes) if request.cards]
         if not requests:
             return None
         return {card for request in requests for card in request.cards if book.own_room(card) >= request.amount}
 
-    def _victims(self, queue: str, classes: Sequence[TaskClass], candidates: Sequence[Task]) -> list[Task]:
-        """Returns the candidates that hold a card that the queue reclaims for the classes, of queues that have borrowed
-        it; all candidates if no card is wanted. ``classes``: the classes of the tasks that reclaim.
+    def _victims(self, job: Job, classes: Sequence[TaskClass], candidates: Sequence[Task]) -> list[Task]:
+        """Returns the candidates that hold a card that the job's queue reclaims for the classes, of queues that have
+        borrowed it; all candidates if no card is wanted. ``classes``: the classes of the tasks that reclaim.
 
         If a queue has borrowed at least the wanted number, all its tasks are victims; other plugins and the action
         choose among them. Otherwise they are victims as long as it has still borrowed some when those before are
         evicted.
         """
-        claimed = self._claimed(queue, classes)
+        claimed = self._claimed(job, classes)
         if claimed is None:
             return list(candidates)
-        wanted = sum(request.amount for cls in classes for request in self._demands.of(cls).card_requests)
+        wanted = sum(request.amount for request in self._requests(job, classes))
         evicted: dict[str, Amounts] = {}
         found = []
         for task in candidates:
@@ -147,13 +152,13 @@ class Reclaiming:
 
     def most(self, context: ReclaimContext, candidates: EvictionCandidates) -> Column:
         """Returns what each queue of the candidates can lose of the resources whose cards are requested, shape
-        (resources, queues)."""
+        (resources, queues). Parts of cards have no bound: a part may take several units of its resource."""
         result: Column = np.full((len(candidates.requests), len(candidates.queues)), np.inf)
         wanted = self._wanted(context)
         cards: dict[int, set[str]] = {}
-        for request in (request for cls in context.classes for request in self._demands.of(cls).card_requests):
+        for request in () if context.job is None else self._requests(context.job, context.classes):
             d = self._session.dimensions.find(request.resource)
-            if d is not None and d < len(result):
+            if d is not None and d < len(result) and request.held.amounts is None:
                 cards.setdefault(d, set()).update(card for card in request.cards if card in wanted)
         for d, names in cards.items():
             last = 0.0
@@ -169,12 +174,12 @@ class Reclaiming:
         """Returns the names of cards, or of cpu and memory if no card is requested, that matter for the context."""
         if context.job is None:
             return {name for book in self._books.values() for name in book.allocated if name not in (CPU, MEMORY)}
-        claimed = self._claimed(context.job.queue, context.classes)
+        claimed = self._claimed(context.job, context.classes)
         return (CPU, MEMORY) if claimed is None else claimed
 
     def bound(self, reclaimer: Task, candidates: EvictionCandidates) -> Mask:
         """Returns the candidates of queues that have borrowed cards that the queue of the reclaimer has quota of."""
-        claimed = self._claimed(self._jobs[reclaimer.job].queue, (reclaimer.cls,))
+        claimed = self._claimed(self._jobs[reclaimer.job], (reclaimer.cls,))
         if claimed is None:
             return candidates.of_queues(lambda _: True)
 
@@ -191,7 +196,8 @@ class Reclaiming:
 
     def _held_of(self, task: Task, cards: Collection[str]) -> AmountList:
         """Returns what a task holds of these cards, or of cpu and memory."""
-        held = self._demands.holdings((task,), lambda: (self._session.nodes.index.get(task.node, UNKNOWN),))
+        of_job = self._demands.of_job(self._jobs.get(task.job))
+        held = self._demands.holdings((task,), lambda: (self._session.nodes.index.get(task.node, UNKNOWN),), of_job)
         return [item for item in held.amounts if item[0] in cards and item[1] > 0]
 
 

@@ -36,13 +36,19 @@ def granted_cards(limits: Iterable[Mapping[str, float]]) -> Amounts:
 
 
 def card_totals(
-    inventory: CardInventory, nodes: Nodes, dimensions: Dimensions, granted: Mapping[str, float]
+    inventory: CardInventory,
+    nodes: Nodes,
+    dimensions: Dimensions,
+    granted: Mapping[str, float],
+    held: Mapping[str, float],
 ) -> dict[str, CardTotals]:
-    """Returns the totals of all cards that nodes have or quotas list. ``granted``: of the listed ones."""
+    """Returns the totals of all cards that nodes have or quotas list. ``granted``: of the listed ones; ``held``: what
+    Pods hold of parts of cards. Of a part that requests determine, as many exist as nodes could have if they had no
+    others."""
     ready = np.ones(len(nodes))
     ready[[nodes.index[name] for name in nodes.facts.unready]] = 0.0
     existing, allocatable, healthy, used = (
-        inventory.sums(dimensions, amounts)
+        inventory.sums(dimensions, amounts, granted)
         for amounts in (
             lambda position: np.maximum(nodes.capacity[position], nodes.allocatable[position]),
             lambda position: nodes.allocatable[position],
@@ -56,7 +62,7 @@ def card_totals(
             existing.get(card, 0.0),
             allocatable.get(card, 0.0),
             healthy.get(card, 0.0),
-            used.get(card, 0.0),
+            held[card] if card in held else used.get(card, 0.0),
             card in granted,
         )
         for card in sorted(existing.keys() | granted.keys())

@@ -83,6 +83,21 @@ class CoreClaim(msgspec.Struct, frozen=True):
         return f"{KIND} chips with {self.cores} AI cores free for template {self.template}"
 
 
+def core_claim(cls: TaskClass) -> CoreClaim | None:
+    """Returns the request of a class for AI cores of Ascend 310P chips; None if it requests none."""
+    if cls.labels.get(NPU_JOB_KIND) != JOB_KIND:
+        return None
+    amounts = [limit_of(container, NPU_CORE) for container in cls.spec.containers]
+    unserved = unserved_init_containers(cls.spec, NPU_CORE)
+    cores = peak_limit(cls.spec, NPU_CORE) if unserved else next((amount for amount in amounts if amount), 0)
+    if not cores:
+        return None
+    dvpp = cls.labels.get(VNPU_DVPP, NULL)
+    if dvpp not in (YES, NO, NULL):
+        return CoreClaim(cores, "", f"chips for a label {VNPU_DVPP} that is not yes, no or null: {dvpp[:64]!r}")
+    return CoreClaim(cores, template_for(cores, cls.labels.get(VNPU_LEVEL) == HIGH, dvpp), unserved=unserved)
+
+
 class MindClusterNpu(DeviceFamily[CoreClaim]):
     """The family of virtual NPUs on Ascend 310P chips."""
 
@@ -99,17 +114,7 @@ class MindClusterNpu(DeviceFamily[CoreClaim]):
 
     # --- Pods ---
     def claim(self, cls: TaskClass) -> CoreClaim | None:
-        if cls.labels.get(NPU_JOB_KIND) != JOB_KIND:
-            return None
-        amounts = [limit_of(container, NPU_CORE) for container in cls.spec.containers]
-        unserved = unserved_init_containers(cls.spec, NPU_CORE)
-        cores = peak_limit(cls.spec, NPU_CORE) if unserved else next((amount for amount in amounts if amount), 0)
-        if not cores:
-            return None
-        dvpp = cls.labels.get(VNPU_DVPP, NULL)
-        if dvpp not in (YES, NO, NULL):
-            return CoreClaim(cores, "", f"chips for a label {VNPU_DVPP} that is not yes, no or null: {dvpp[:64]!r}")
-        return CoreClaim(cores, template_for(cores, cls.labels.get(VNPU_LEVEL) == HIGH, dvpp), unserved=unserved)
+        return core_claim(cls)
 
     def annotations(
         self, task: Task, claim: CoreClaim, node: Node, inventory: FamilyInventory, grant: Grant
@@ -123,10 +128,10 @@ class MindClusterNpu(DeviceFamily[CoreClaim]):
     # --- nodes ---
     def has(self, node: Node) -> bool:
         labels = node.metadata.labels or {}
-        return _cores_per_chip(labels) > 0 and labels.get(ACCELERATOR, "").partition("-")[2] == KIND
+        return cores_per_chip(labels) > 0 and labels.get(ACCELERATOR, "").partition("-")[2] == KIND
 
     def read(self, node: Node, source: ConfigMap | None, tasks: Sequence[Task]) -> FamilyInventory:
-        cores = _cores_per_chip(node.metadata.labels or {})
+        cores = cores_per_chip(node.metadata.labels or {})
         problems: list[Malformed] = []
         listed, broken = _lists(node, source, problems)
         chip = Card(UNLIMITED, CPUS, cores)
@@ -155,7 +160,7 @@ class MindClusterNpu(DeviceFamily[CoreClaim]):
         return None if claim.problem or claim.unserved else place(cards, claim.cores, claim.template)
 
 
-def _cores_per_chip(labels: Mapping[str, str]) -> int:
+def cores_per_chip(labels: Mapping[str, str]) -> int:
     """Returns the cores per chip from a label such as ``Ascend310P-8`` or ``Ascend310P-10-dual``; 0 if there are
     none."""
     fields = labels.get(SERVER_TYPE, "").split("-")

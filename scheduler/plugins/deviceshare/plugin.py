@@ -18,10 +18,12 @@ from scheduler.api.reasons import Malformed, Refusal
 from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.cache_requirements import CacheRequirements
+from scheduler.framework.card_parts import CardParts
 from scheduler.framework.columns import Filter, MaskFilter, PinUse, RefusingFilter, Score
 from scheduler.framework.extension import Vote
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin
+from scheduler.plugins.deviceshare.card_parts import card_parts
 from scheduler.plugins.deviceshare.columns import CardFilter, CardScore, ClaimColumns, IdleScore
 from scheduler.plugins.deviceshare.device_config import DEFAULT, KEY, DeviceConfig, parse_device_config
 from scheduler.plugins.deviceshare.exclusion import ExclusionRule, ExclusionRules
@@ -71,6 +73,12 @@ class DeviceShare:
             pod_labels=frozenset(key for rule in settings.rules for key, _ in rule),
             config_maps=frozenset({settings.config_map}),
         )
+
+    @classmethod
+    def card_parts(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> Iterable[CardParts]:
+        """Returns how the enabled families divide cards, for card quota."""
+        settings = DeviceShareSettings.read(arguments)
+        return card_parts(settings, _read_config(settings, config_maps)[0])
 
     def open(self, session: PluginSession) -> None:
         self._session = session

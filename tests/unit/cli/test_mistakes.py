@@ -274,3 +274,31 @@ def test_a_text_that_a_field_of_kubernetes_may_not_have_is_a_warning(tmp_path: P
     (warning,) = result.stderr.splitlines()
     assert "Pod default/wrong: spec.tolerations[1].operator: unsupported value 'Equls'; it may be" in warning
     assert warning.endswith("did you mean 'Equal'?")
+
+
+def test_cards_that_a_rule_or_mindcluster_names_are_known(tmp_path: Path) -> None:
+    configuration = tmp_path / "scheduler.conf"
+    rule = {"resource": "example.com/slice-*", "name": "{example.com/model}/slice-{*}"}
+    plugins = [{"name": "gang"}, {"name": "capacity-card", "arguments": {"cardNames": [rule]}}]
+    configuration.write_text(yaml.safe_dump({"actions": "enqueue, allocate", "tiers": [{"plugins": plugins}]}))
+    slices, npus = "PPU-ZW810E/slice-2", "Ascend910B3"
+    some = queue("q")
+    some["metadata"]["annotations"] = {"volcano.sh/card.quota": json.dumps({slices: 1, npus: 1, "Ascend910B4": 1})}
+    path = written(
+        tmp_path,
+        node("a", "8c+8Gi+example.com/slice-2=2", {"example.com/model": "PPU-ZW810E"}),
+        node("b", "8c+8Gi+huawei.com/Ascend910=8", {"node.kubernetes.io/npu.chip.name": "910B3"}),
+        some,
+    )
+    result = run("simulate", "-f", path, "--scheduler-conf", str(configuration))
+    assert result.exit_code == 0
+    (warning,) = [line for line in result.stderr.splitlines() if "has the card" in line]
+    assert "no node has the card 'Ascend910B4'" in warning
+
+
+def test_a_percentage_of_gpu_memory_is_no_mistake(tmp_path: Path) -> None:
+    slices = "volcano.sh/vgpu-number=1+volcano.sh/vgpu-memory-percentage=50"
+    path = written(
+        tmp_path, node("a", "8c+volcano.sh/vgpu-number=4+volcano.sh/vgpu-memory=4"), pod("p", f"1c+{slices}")
+    )
+    assert "percentage" not in run("simulate", "-f", path).stderr

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from scheduler.api.names import ACCELERATOR, CHIP_NAME, NPU_CORE, SERVER_TYPE
+from scheduler.api.names import NPU_CORE, SERVER_TYPE
 from scheduler.api.node import Mask, Rows
 from scheduler.api.objects import Node
 from scheduler.api.reasons import Malformed
@@ -27,10 +27,9 @@ from scheduler.plugins.ascend.inventory import named_chips, whole_chips
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks, ids_of, lowest, mask_of
 from scheduler.plugins.ascend.npu_requests import ChipRequests, ChipResource, units
 from scheduler.plugins.ascend.vnpu.holdings import CoreHolding, holding
-from scheduler.plugins.ascend.vnpu.models import MODELS, ChipModel
+from scheduler.plugins.ascend.vnpu.models import ChipKind, ChipModel, UnknownModel, model_of
 from scheduler.plugins.ascend.vnpu.selection import NO_STATE, DividedNode, PartUse, States, node_of
 
-_A3: Final = "Ascend910A3-"
 _IGNORED: Final = "its chips are not divided"
 
 
@@ -110,41 +109,21 @@ def read_parts(sources: NodeSources, rules: PartRules, total: int) -> NodeParts:
     return NodeParts(model, size, chips_there, holdings, leaving, tuple(problems))
 
 
-def _model(node: Node, total: int, problems: list[Malformed]) -> tuple[ChipModel, int] | None:
+def _model(node: Node, total: int, problems: list[Malformed]) -> ChipKind | None:
     """Returns the model of a node's chips and the cores of a chip; None, with a problem, if the labels do not say."""
-    labels = node.metadata.labels or {}
-    kind, server = labels.get(ACCELERATOR, "").partition("-")[2], labels.get(SERVER_TYPE, "")
-    key, name = SERVER_TYPE, server
-    if not server.startswith(_A3):
-        key, name = (ACCELERATOR, kind) if kind in MODELS else (CHIP_NAME, labels.get(CHIP_NAME, ""))
-    model = MODELS.get(name)
-    fields = server.split("-")
-    digits = fields[1] if len(fields) > 1 else ""
-    size = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 4 else 0
-    problem = ""
-    if model is None:
-        problem = f"{name[:64]!r} is no model of chips that can be divided; known: {', '.join(MODELS)}"
-    elif size not in model.cores:
-        sizes = " or ".join(map(str, sorted(model.cores)))
-        key, problem = SERVER_TYPE, f"{server[:64]!r} does not say that a chip of {model.name} has {sizes} AI cores"
-    elif total % size:
-        key, problem = SERVER_TYPE, f"{total} {NPU_CORE} of the node are not a multiple of {size} AI cores per chip"
-    if model is None or problem:
-        problems.append(Malformed("Node", "", node.metadata.name, f"metadata.labels[{key}]", problem, _IGNORED))
-        return None
-    return model, size
+    found = model_of(node.metadata.labels or {})
+    if isinstance(found, ChipKind):
+        if total % found.size == 0:
+            return found
+        cores = f"{found.size} AI cores per chip"
+        found = UnknownModel(SERVER_TYPE, f"{total} {NPU_CORE} of the node are not a multiple of {cores}")
+    where = f"metadata.labels[{found.label}]"
+    problems.append(Malformed("Node", "", node.metadata.name, where, found.problem, _IGNORED))
+    return None
 
 
 _FEW: Final = 256
 """Up to this number of states, those that no node has any more are kept."""
-
-
-class ChipKind(NamedTuple):
-    """What the chips of a node are."""
-
-    model: ChipModel
-    size: int
-    """AI cores of a chip."""
 
 
 class PartColumns(NamedTuple):

@@ -10,7 +10,17 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.api.job import Job
-from scheduler.api.names import ASCEND_310P, ASCEND_910, NPU_CORE, NPU_JOB_KIND, VNPU_DVPP, VNPU_LEVEL
+from scheduler.api.names import (
+    ACCELERATOR,
+    ASCEND_310P,
+    ASCEND_910,
+    CHIP_NAME,
+    NPU_CORE,
+    NPU_JOB_KIND,
+    SERVER_TYPE,
+    VNPU_DVPP,
+    VNPU_LEVEL,
+)
 from scheduler.api.reasons import Refusal
 from scheduler.api.task import Task, TaskClass
 from scheduler.plugins.ascend.resolve import REASON_POLICY
@@ -136,6 +146,43 @@ MODELS: Final[Mapping[str, ChipModel]] = {
     )
 }
 """The models by the name of the chip, or by the server type of A3 servers."""
+
+
+class ChipKind(NamedTuple):
+    """What the chips of a node are."""
+
+    model: ChipModel
+    size: int
+    """AI cores of a chip."""
+
+
+class UnknownModel(NamedTuple):
+    """Why the labels of a node do not say what its chips are."""
+
+    label: str
+    problem: str
+
+
+_A3: Final = "Ascend910A3-"
+
+
+def model_of(labels: Mapping[str, str]) -> ChipKind | UnknownModel:
+    """Returns the model of the chips of a node, and how many AI cores a chip has, by the labels of the node."""
+    kind, server = labels.get(ACCELERATOR, "").partition("-")[2], labels.get(SERVER_TYPE, "")
+    key, name = SERVER_TYPE, server
+    if not server.startswith(_A3):
+        key, name = (ACCELERATOR, kind) if kind in MODELS else (CHIP_NAME, labels.get(CHIP_NAME, ""))
+    model = MODELS.get(name)
+    if model is None:
+        return UnknownModel(key, f"{name[:64]!r} is no model of chips that can be divided; known: {', '.join(MODELS)}")
+    fields = server.split("-")
+    digits = fields[1] if len(fields) > 1 else ""
+    size = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 4 else 0
+    if size not in model.cores:
+        sizes = " or ".join(map(str, sorted(model.cores)))
+        problem = f"{server[:64]!r} does not say that a chip of {model.name} has {sizes} AI cores"
+        return UnknownModel(SERVER_TYPE, problem)
+    return ChipKind(model, size)
 
 
 REASON_REQUEST: Final = "InvalidResourceRequest"
