@@ -40,7 +40,7 @@ from scheduler.api.names import (
 )
 from scheduler.api.reasons import Malformed
 from scheduler.api.sub_job import sub_group_minimum, sub_jobs_of
-from scheduler.api.task import TaskClass, TaskStatus
+from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.api.times import seconds_of
 from scheduler.framework.session import Session
 from scheduler.framework.topology import set_tier_limits
@@ -140,6 +140,8 @@ class AlternativeChooser:
         if not _may_choose(job):
             job.alternative = prepared
             return session.job_enqueueable(job)
+        if any(not _is_of(task, prepared) for task in job.tasks()):
+            return False  # the watch has not delivered yet that these Pods are deleted
         answers = []
         for gang in gangs:
             answers.append(self._answer(job, gang, prepared))
@@ -184,7 +186,7 @@ class AlternativeChooser:
         asked = copy.copy(job)
         asked.clear_records()
         asked.key, asked.changed, asked.remembered = f"{job.key}{TRIAL_MARK}{gang.name}", True, None
-        if gang.name != prepared or not _has_all_pods(job):
+        if gang.name != prepared or not _has_all_pods(job, prepared):
             self._set_gang(asked, gang)
         return asked
 
@@ -305,7 +307,7 @@ class AlternativeChooser:
             if answer.fit >= Fit.LATER:
                 self._hold(answer)
                 continue
-            if not _has_all_pods(job):
+            if not _has_all_pods(job, prepared):
                 continue
             others = (gang for name, gang in gangs.items() if name != prepared)
             tried = (self._placed(self._asked(job, gang, prepared), gang) for gang in others)
@@ -333,8 +335,14 @@ def _may_choose(job: Job) -> bool:
     return job.by_status.keys() <= {TaskStatus.PENDING}
 
 
-def _has_all_pods(job: Job) -> bool:
-    return job.count(TaskStatus.PENDING) >= max(job.min_member, 1)
+def _has_all_pods(job: Job, alternative: str) -> bool:
+    """Whether the Pods that the job needs exist, and are of an alternative."""
+    pending = job.of(TaskStatus.PENDING).values()
+    return len(pending) >= max(job.min_member, 1) and all(_is_of(task, alternative) for task in pending)
+
+
+def _is_of(task: Task, alternative: str) -> bool:
+    return task.cls.annotations.get(CARD_ALTERNATIVE, alternative) == alternative
 
 
 def _waits_for_nodes(job: Job) -> bool:

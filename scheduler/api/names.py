@@ -340,6 +340,7 @@ HAMI_NODE_LOCK: Final = "hami.io/mutex.lock"
 CLASS_LABELS: Final[tuple[str, ...]] = (ACJOB_OPERATOR_NAME, NPU_JOB_KIND, VNPU_DVPP, VNPU_LEVEL, WORKLOAD)
 """Pod labels that plugins read when they place a task, and that reports read. Selectors add the keys that they name."""
 CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
+    CARD_ALTERNATIVE,
     CARD_CARD,
     CARD_NAME,
     COOLDOWN_TIME,
@@ -362,7 +363,7 @@ CLASS_ANNOTATIONS: Final[tuple[str, ...]] = (
     VGPU_USE_UUID,
     VNPU_MODE,
 )
-"""Pod annotations that plugins read when they place or evict a task."""
+"""Pod annotations that plugins and actions read when they place or evict a task."""
 CHIP_ANNOTATIONS: Final[tuple[str, ...]] = (ASCEND_910, ASCEND_310, ASCEND_310P, ASCEND_710, NPU, NPU_CORE)
 """Pod annotations that list the chips that the scheduler assigned."""
 VIRTUAL_DEVICE_PREFIXES: Final = (f"{ASCEND_910}-", f"{ASCEND_310P}-", f"{ASCEND_710}-")

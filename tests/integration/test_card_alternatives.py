@@ -19,6 +19,7 @@ from scheduler.api.names import (
     CONDITION_ALTERNATIVE,
     JOB_NAME,
 )
+from tests.integration.programs import run
 from tests.integration.stage import GROUPS, Namespace, emptied, running
 
 pytestmark = pytest.mark.controlplane
@@ -90,13 +91,23 @@ class Stage(Namespace):
         pairs = (line.partition(": ") for line in next(messages, "").split("\n"))
         return {name: text for name, _, text in pairs}
 
+    @property
+    def configuration(self) -> str:
+        """The file with the configuration of the scheduler."""
+        return str(self._directory / "scheduler.conf")
+
+    def shown(self, *command: str) -> str:
+        """What the command line prints about objects of the namespace."""
+        done = run([*command, "--kubeconfig", str(self.plane.kubeconfig), "-n", self.name])
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     @contextmanager
     def roles(self) -> Iterator[None]:
         """Scheduler and controllers, for the block."""
-        conf = self._directory / "scheduler.conf"
-        conf.write_text(CONFIGURATION, encoding="utf-8")
+        Path(self.configuration).write_text(CONFIGURATION, encoding="utf-8")
         controllers = running("controllers", self.plane.kubeconfig, self._directory, "--leader-elect=false")
-        with self.scheduled(self._directory, f"--scheduler-conf={conf}"), controllers:
+        with self.scheduled(self._directory, f"--scheduler-conf={self.configuration}"), controllers:
             yield
 
 
@@ -118,6 +129,14 @@ def test_a_full_quota_leads_to_the_second_card_and_a_freed_one_back_to_the_first
         stage.wait(lambda: all(exceeded in stage.lines("c").get(card, "") for card in (H200, PPU)))
 
     assert stage.pods_of("c") == []
+    conf = stage.configuration
+    explained = json.loads(stage.shown("explain", "job", "c", "--no-changes", "-o", "json", "--scheduler-conf", conf))
+    assert {each["name"]: each["state"] for each in explained["alternatives"]} == dict.fromkeys(
+        (H200, PPU), "does not fit"
+    )
+    assert all(exceeded in each["reason"] for each in explained["alternatives"])
+    viewed = stage.shown("job", "view", "b")
+    assert f"4 {RESOURCES[PPU]}, {IMAGES[PPU]}" in viewed and f"{PPU}:         chosen" in viewed
     group = stage.group_of("b")
     assert group["metadata"]["annotations"][CARD_ALTERNATIVE] == PPU
     assert json.loads(group["metadata"]["annotations"][CARD_REQUEST]) == {PPU: 8}

@@ -9,9 +9,9 @@ from scheduler.actions.alternatives import PATIENCE, AlternativeChooser, Answer,
 from scheduler.api.card_alternatives import GangAlternative
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD, VCJOB
-from scheduler.api.names import CARD_GANGS, CARD_REQUEST, PREPARED_ALTERNATIVE
+from scheduler.api.names import CARD_ALTERNATIVE, CARD_GANGS, CARD_REQUEST, PREPARED_ALTERNATIVE
 from scheduler.framework.configuration import Configuration
-from tests.builders import Raw, World, group, hyper_node
+from tests.builders import Raw, World, group, hyper_node, pod
 from tests.unit.actions.alternative_jobs import (
     CAPACITY,
     CARDS,
@@ -225,8 +225,8 @@ def test_a_job_with_a_running_pod_keeps_its_alternative() -> None:
 def test_a_gang_that_lost_its_nodes_chooses_again() -> None:
     cluster = Cluster(*NODES, card_queue(), card_job("a")).run()
     assert cluster.nodes("a") == {"gpus"}
-    for pod in cluster.pods("a"):
-        cluster.delete(POD, pod["metadata"]["name"])
+    for each in cluster.pods("a"):
+        cluster.delete(POD, each["metadata"]["name"])
     cluster.apply(holder("h", "gpus", H200, 8))
     cluster.run(12)
     assert cluster.nodes("a") == {"ppus"}
@@ -280,6 +280,23 @@ def test_a_job_of_a_template_chooses_too() -> None:
     flow = {**head, "kind": "JobFlow", "spec": {"flows": [{"name": "train"}]}}
     cluster = Cluster(*NODES, card_queue(quota={PPU: 8}), template, flow).run()
     assert cluster.nodes("train-train") == {"ppus"}
+
+
+def test_a_job_is_not_admitted_while_pods_of_another_alternative_are_seen() -> None:
+    """The watch of Pods may be behind that of PodGroups."""
+    prepared = Cluster(*NODES, card_queue(quota={PPU: 8}), card_job("a")).run(1)
+    prepared.simulation.run_controllers()
+    annotations = prepared.group("a")["metadata"]["annotations"]
+    assert annotations[PREPARED_ALTERNATIVE] == PPU
+    made = group("g", "team", 1, asks="1c")
+    made["metadata"]["annotations"] = annotations
+    stale = pod("old", "1c", "g", annotations={CARD_ALTERNATIVE: H200})
+    world = World(*NODES, card_queue(quota={PPU: 8}), made, stale)
+    assert world.run(CARDS).bound == {}
+    assert world.phase("g") == "Pending"
+    world.cluster.server.delete(POD, "default", "old", force=True)
+    world.run(CARDS)
+    assert world.phase("g") == "Inqueue"
 
 
 GANG: Raw = {"name": H200, "spec": {"minMember": 1}, "roles": [{"name": "w", "pods": 1}]}
