@@ -74,8 +74,11 @@ def test_a_queue_borrows_idle_quota_and_its_owner_gets_it_back(stage: Stage) -> 
     stage.wait(lambda: stage.figure(mine, "used") == "4", 60)
     assert stage.figure(mine, "quota") == "2"
     stage.wait(lambda: stage.figure(mine, "borrowed") == "2" and stage.figure(yours, "lent") == "2", 60)
+    assert [stage.figure(queue, "guarantee") for queue in (mine, yours)] == ["2", "2"]
+    assert [stage.figure(mine, name) for name in ("granted", "existing", "healthy", "problem")] == ["4", "4", "4", None]
 
     stage.jobs("own", yours, 3)
 
     stage.wait(lambda: stage.running("own") == 2 and stage.running("borrow") == 2, 60)
+    stage.wait(lambda: [stage.figure(yours, name) for name in ("guarantee", "used", "lent")] == ["2", "2", "0"], 60)
     stage.wait(lambda: any("idle quota of queues: <0>" in event["message"] for event in stage.events()), 60)

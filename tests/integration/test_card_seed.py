@@ -121,9 +121,10 @@ def insufficient(requested: int, total: int) -> str:
 
 
 def cards(installed: Installation) -> dict[str, str]:
-    """The amounts of the queue in the entry of the H200 in its status."""
+    """The amounts of the queue itself in the entry of the H200 in its status."""
     found = installed.api.get(object_path(QUEUE, "", "cr-queue1"))["status"].get("cards", {}).get(H200, {})
-    return {key: found[key] for key in ("quota", "used", "inqueue", "requested") if key in found}
+    amounts = ("quota", "used", "inqueue", "requested", "online", "offline")
+    return {key: found[key] for key in amounts if key in found}
 
 
 def shown(installed: Installation, *arguments: str) -> str:
@@ -285,10 +286,10 @@ def test_a_choice_of_cards_and_parts_of_cards_are_charged_for_what_pods_get(inst
         assert all(f"insufficient <{card}> {numbers}" in reason for card in models), reason
     lines = [line.split() for line in shown(installed, "queue", "get", "cr-queue2").splitlines()]
     assert [mps, "1", "1", "1", "0", "2", "0", "3", "4", "4", "1", "0"] in lines
-    assert [mig, "2", "2", "2", "0", "2", "0", "5", "3", "3", "2", "0", "CardOverGranted"] in lines
+    assert [mig, "2", "2", "2", "0", "2", "1", "5", "3", "3", "2", "0", "CardOverGranted"] in lines
     listed = shown(installed, "queue", "list", "-o", "wide")
-    over = "5 granted, 3 existing, 3 healthy"
-    assert f"{d4090}=1/1 (2 requested),{d4090d}=1/1,{mig}=2/2 ({over}),{mps}=1/1 (2 requested)" in listed
+    whole = f"{d4090}=1/1 (2 requested, 3 granted, 2 existing, 2 healthy),{d4090d}=1/1"
+    assert f"{whole},{mig}=2/2 (5 granted, 3 existing, 3 healthy),{mps}=1/1 (2 requested)" in listed
 
     deploy("mixed", 1, GPU, CARD_NAME, f"{d4090}|NVIDIA-H20/mig-1g.24gb-mixed")
     (reason,) = wait(lambda: reasons("mixed"), 60)

@@ -15,13 +15,14 @@ import yaml
 
 from controlplane import build
 from controlplane.manifests import CHART
-from scheduler.api.kinds import QUEUE, object_path
+from scheduler.api.kinds import NODE, QUEUE, object_path
+from scheduler.api.names import CARD_QUOTA
 from scheduler.api.quantity import parse_quantity
 from tests.integration.dashboard_svg import legend
 from tests.integration.installation import Installation
 from tests.integration.programs import run
 from tests.integration.prometheus import Prometheus
-from tests.integration.scraped import DASHBOARDS, scraped_installation, with_values
+from tests.integration.scraped import CARD, DASHBOARDS, scraped_installation, with_values
 from tests.integration.stage import or_skipped, wait
 
 pytestmark = pytest.mark.controlplane
@@ -122,6 +123,53 @@ def test_prometheus_kubectl_and_the_command_line_show_the_same_deserved_amounts(
         return len(set(shown().values())) == 1
 
     wait(equal, 60, shown)
+
+
+def test_a_node_that_leaves_is_an_alert_with_queue_card_and_numbers_until_it_is_back(
+    running: tuple[Installation, Prometheus, float],
+) -> None:
+    installed, prometheus, _ = running
+    api, path = installed.api, object_path(NODE, "", "gpu-1")
+
+    def alerts() -> list[str]:
+        found = prometheus.get("alerts")["alerts"]
+        of = [each for each in found if each["labels"]["alertname"] == "VolcanoPyCardQuota"]
+        return [each["annotations"]["summary"] for each in of if each["state"] == "firing"]
+
+    def says(problem: str, granted: int, existing: int) -> list[str]:
+        numbers = f"{granted} are granted by quotas, {existing} exist and {existing} are healthy."
+        return [f"{problem} in queue research: of card {CARD}, {numbers}"]
+
+    def events(reason: str) -> list[str]:
+        found = api.get("/api/v1/namespaces/default/events")["items"]
+        of = {"kind": "Queue", "name": "research"}
+        return [
+            each["message"]
+            for each in found
+            if each["reason"] == reason and each["involvedObject"].items() >= of.items()
+        ]
+
+    def card() -> dict[str, str]:
+        found: dict[str, str] = api.get(object_path(QUEUE, "", "research"))["status"]["cards"][CARD]
+        return {key: its for key, its in found.items() if key in ("granted", "existing", "healthy", "problem")}
+
+    wait(lambda: alerts() == says("CardOverGranted", 32, 16), 60, alerts)
+    (warning,) = events("CardOverGranted")  # once, however many sessions there were
+    assert warning.endswith("32 granted, 16 existing, 16 healthy; quota of this queue: 32")
+    quota = {"metadata": {"annotations": {CARD_QUOTA: json.dumps({CARD: 16})}}}
+    api.patch(object_path(QUEUE, "", "research"), quota)
+    wait(lambda: not alerts() and len(events("CardQuotaResolved")) == 1, 60, alerts)
+    assert card() == {"granted": "16", "existing": "16", "healthy": "16"}
+
+    node = api.get(path)
+    api.delete(path)
+    wait(lambda: alerts() == says("CardOverGranted", 16, 8), 60, alerts)
+    wait(lambda: card() == {"granted": "16", "existing": "8", "healthy": "8", "problem": "CardOverGranted"}, 30, card)
+
+    metadata = {key: node["metadata"].get(key) for key in ("name", "labels", "annotations")}
+    status = {key: node["status"][key] for key in ("capacity", "allocatable", "conditions") if key in node["status"]}
+    api.create(NODE.path, {"metadata": metadata, "status": status})
+    wait(lambda: not alerts() and card()["healthy"] == "16", 60, alerts)
 
 
 def _found(prometheus: Prometheus, query: str, began: float) -> bool:
