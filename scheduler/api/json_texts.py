@@ -41,6 +41,7 @@ from scheduler.api.names import (
     RESET_CONFIG_PREFIX,
     RESOURCE_STRATEGY_WEIGHT,
     SWITCH_INFO_KEY,
+    VNPU_FAILURES,
 )
 from scheduler.api.objects import ResourceList
 from scheduler.api.reasons import IGNORED, field_and_problem
@@ -96,6 +97,21 @@ class ChipFault(msgspec.Struct):
     fault_handling: str = ""
 
 
+class VnpuFailure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A chip on which virtual NPUs of a job could not be created."""
+
+    node: str
+    chip: Annotated[int, msgspec.Meta(ge=-1, lt=64)]
+    """-1: the chip is not known."""
+    time: Annotated[int, msgspec.Meta(ge=0, lt=2**33)]
+    """When the last one failed, in Unix seconds."""
+    times: Annotated[int, msgspec.Meta(ge=1, lt=10**6)] = 1
+    """How often one failed."""
+    pods: tuple[str, ...] = ()
+    """The uids of the Pods that failed there, as long as they exist."""
+
+
+VNPU_FAILURES_FORMAT: Final[JsonFormat[list[VnpuFailure]]] = JsonFormat(list[VnpuFailure])
 _OBJECT: Final = JsonFormat(dict[str, Any])
 _OBJECTS: Final = JsonFormat(list[dict[str, Any]])
 BASE_DEVICES: Final = _OBJECT
@@ -118,6 +134,7 @@ _ANNOTATIONS: Final[Mapping[str, JsonFormat[Any]]] = {
     BASE_DEVICE_INFOS: BASE_DEVICES,
     ASCEND_910_CONFIGURATION: _OBJECT,
     NPU_CONFIGURATION: _OBJECT,
+    VNPU_FAILURES: VNPU_FAILURES_FORMAT,
 }
 _CONFIG_MAPS: Final = (
     (DEVICE_INFO_CONFIGMAP_PREFIX, (DEVICE_INFO_KEY, SWITCH_INFO_KEY)),

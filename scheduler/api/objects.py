@@ -311,6 +311,8 @@ ENDED_PHASES: Final = ("Succeeded", "Failed")
 
 class PodStatus(Wire):
     phase: str = ""
+    reason: str = ""
+    message: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
     nominated_node_name: str = ""

@@ -202,6 +202,8 @@ class Task(msgspec.Struct, eq=False, gc=False):
     """Its number in its task of a vcjob by its environment (``VC_TASK_INDEX``), or "". Labels say it, too."""
     leaves_at_once: bool = False
     """Whether the API server removes the Pod as soon as it is deleted: it has no grace period and no finalizers."""
+    vnpu_failure: str = ""
+    """Why the virtual NPU of the Pod could not be created (``pod_failures``), or ""."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Former keys and values of ``annotations`` since the Pod is on its node. Its device plugin may have used them. At
     most ``MAX_EARLIER``; that many mean that there were more."""

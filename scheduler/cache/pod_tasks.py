@@ -22,6 +22,7 @@ from scheduler.api.names import (
     TRUE,
 )
 from scheduler.api.objects import ContainerStatus, ObjectMeta, Pod, PodSpec
+from scheduler.api.pod_failures import vnpu_failure
 from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_annotations
 from scheduler.api.task import (
     FINISHED_STATUSES,
@@ -132,6 +133,7 @@ def task_of(
         _container_failed(status.container_statuses) if status.container_statuses else False,
         variable_index,
         pod.spec.termination_grace_period_seconds == 0 and not meta.finalizers,
+        vnpu_failure(pod) if status.reason else "",
         earlier,
     )
 
@@ -203,6 +205,7 @@ def is_equivalent(old: Task, new: Task) -> bool:
         and old.fault_marks == new.fault_marks
         and old.container_failed == new.container_failed
         and old.leaves_at_once == new.leaves_at_once
+        and old.vnpu_failure == new.vnpu_failure
         and old.earlier == new.earlier
         and old.ours == new.ours
         and old.labels == new.labels

@@ -1,13 +1,15 @@
 """Tells a Pod that ended by itself from one that ended because it was evicted.
 
 A Pod that is being deleted receives a signal, and its phase becomes Succeeded or Failed, with any exit code, before it
-is gone. It was evicted, unless it had ended before. The answer follows from the Pod alone, so it is the same for
-controllers that start at any moment.
+is gone. It was evicted, unless it had ended before. A Pod whose virtual NPU could not be created was evicted, too: it
+has not run, and the scheduler deletes it, so that another Pod gets another chip. The answer follows from the Pod alone,
+so it is the same for controllers that start at any moment.
 """
 
 from typing import Final
 
 from scheduler.api.objects import ENDED_PHASES, Pod, PodCondition
+from scheduler.api.pod_failures import vnpu_failure
 from scheduler.api.times import parse_timestamp
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -24,7 +26,7 @@ has failed."""
 
 def is_being_deleted(pod: Pod) -> bool:
     """Whether the deletion of a Pod was requested, or follows at once."""
-    if pod.metadata.deletion_timestamp is not None:
+    if pod.metadata.deletion_timestamp is not None or vnpu_failure(pod):
         return True
     return pod.status.phase in ENDED_PHASES and any(
         condition.reason == BY_POD_GC and _is_disruption(condition) for condition in pod.status.conditions or ()
@@ -37,6 +39,8 @@ def was_evicted(pod: Pod) -> bool:
     False for a Pod that is not being deleted, and for one that had ended before its deletion was requested: its
     containers had clearly finished, or its phase said so: the API server gives no grace period to a Pod that has ended.
     """
+    if vnpu_failure(pod):
+        return True
     meta = pod.metadata
     disruption = next((each for each in pod.status.conditions or () if _is_eviction(each)), None)
     if meta.deletion_timestamp is None and disruption is None:

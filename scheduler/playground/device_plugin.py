@@ -17,7 +17,7 @@ from scheduler.api.names import (
 )
 from scheduler.api.pod_amounts import is_sidecar
 from scheduler.playground.families import Template
-from scheduler.playground.faults import Faults
+from scheduler.playground.faults import FaultOf, Faults
 from scheduler.playground.node import Holdings, Machine, chip_number
 from scheduler.playground.objects import (
     CONSUMED,
@@ -74,6 +74,8 @@ def allocate(
     text = annotations_of(chosen)[resource]
     if resource == NPU_CORE and not _WHOLE.fullmatch(text):
         number, _, template = text.partition("-")
+        if int(number) in faults.having(FaultOf.DIVISION):
+            raise AdmissionError("NPUSegmentFailed")
         return _cut(machine, holdings, picked, int(number), template, chosen)
     names = [f"{machine.family.prefix}{chip}" for chip in text.split(",")] if resource == NPU_CORE else text.split(",")
     chips = []

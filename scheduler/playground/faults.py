@@ -38,6 +38,8 @@ class FaultOf(Enum):
     NETWORK = "Network"
     RECOVERING = "Recovering"
     """The chip is being reset."""
+    DIVISION = "Division"
+    """The chip cannot be divided: no virtual NPU can be created on it. It is not reported as faulty."""
 
 
 class NodeHealth(Enum):

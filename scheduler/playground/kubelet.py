@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scheduler.api.names import ASCEND_REAL, PREDICATE_TIME
+from scheduler.api.names import ASCEND_REAL, PREDICATE_TIME, UNEXPECTED_ADMISSION
 from scheduler.api.times import DurationError, format_timestamp, parse_duration, parse_timestamp
 from scheduler.playground.device_plugin import (
     AdmissionError,
@@ -21,7 +21,6 @@ from scheduler.playground.objects import (
     NODE,
     POD,
     RUNS_FOR,
-    UNEXPECTED_ADMISSION,
     Container,
     Json,
     Patch,

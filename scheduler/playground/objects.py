@@ -33,7 +33,6 @@ DEVICE_INFO_LABEL: Final = "mx-consumer-cim"
 CLUSTER_INFO_LABEL: Final = "mx-consumer-volcano"
 NODE_INFO_PREFIX: Final = "mindx-dl-nodeinfo-"
 SWITCH_INFO_PREFIX: Final = "mindx-dl-switchinfo-"
-UNEXPECTED_ADMISSION: Final = "UnexpectedAdmissionError"
 """``status.reason`` of a Pod that the kubelet did not admit because of its devices."""
 
 

@@ -136,11 +136,12 @@ def _device_lists(machine: Machine, faults: Faults, holdings: Holdings) -> dict[
     recovering = faults.having(FaultOf.RECOVERING)
     divided = set(range(family.chips)) if machine.template else set(holdings.parts)
     free = set(range(family.chips)) - broken - recovering - divided - set(holdings.chips)
+    faulty = faults.chips.keys() - faults.having(FaultOf.DIVISION)
     lists = {
         family.resource: _names(machine, free),
         f"{family.resource}-Unhealthy": _names(machine, broken),
         f"{family.resource}-Fault": go_json(
-            [_fault_entry(machine, chip, faults) for chip in sorted(faults.chips) if chip < family.chips]
+            [_fault_entry(machine, chip, faults) for chip in sorted(faulty) if chip < family.chips]
         ),
     }
     if family.has_network:

@@ -39,7 +39,7 @@ ACJOBS = "/apis/mindxdl.gitee.com/v1"
 BATCH = "/apis/batch.volcano.sh/v1alpha1"
 CONSUMED = "18446744073709551615"
 CONFIGURATION = """
-actions: "enqueue, allocate, backfill"
+actions: "enqueue, allocate, preempt, backfill"
 tiers:
 - plugins:
   - name: gang
@@ -191,6 +191,19 @@ class Flow(Namespace):
         spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": self.template(**labels)}
         metadata = {"name": name, "labels": {**self.way.labels, **labels}}
         self.api.create(f"/apis/apps/v1/namespaces/{self.name}/deployments", {"metadata": metadata, "spec": spec})
+
+    def urgent(self, name: str, amount: int) -> None:
+        """A Pod of the PriorityClass with the name of the namespace."""
+        spec = self.template()["spec"] | {"priorityClassName": self.name}
+        resources = {"requests": {"cpu": "1", self.way.resource: str(amount)}}
+        resources["limits"] = resources["requests"]
+        spec["containers"] = [spec["containers"][0] | {"resources": resources}]
+        metadata = {"name": name, "labels": dict(self.way.labels)}
+        self.api.create(f"{self.path}/pods", {"metadata": metadata, "spec": spec})
+
+    def events(self) -> list[Raw]:
+        items: list[Raw] = self.api.get(f"{self.path}/events")["items"]
+        return items
 
     def rank_table(self, job: str) -> None:
         """The ConfigMap that a user creates for the rank table of a job."""
@@ -467,6 +480,37 @@ def test_pods_get_the_chips_that_an_old_device_plugin_reports_as_ascend710(plane
             "Ascend710-0,Ascend710-1,Ascend710-2",
             "Ascend710-3,Ascend710-4,Ascend710-5",
         ]
+
+
+def test_a_pod_whose_virtual_npu_cannot_be_created_gets_another_chip_and_preemption_frees_one_chip(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    flow = Flow(plane, DYNAMIC)
+    with flow.running(tmp_path):
+        flow.playground.command("fail", flow.nodes[0], "--chip=0", "--division")
+        flow.acjob("infer")
+        flow.wait(lambda: flow.all_run(2), timeout=60)
+        assert {annotations(pod)[NPU_CORE] for pod in flow.pods()} == {"1-vir02_1c"}
+        (group,) = flow.groups()
+        failures = json.loads(group["metadata"]["annotations"]["volcano-py/vnpu-failures"])
+        assert {(each["node"], each["chip"]) for each in failures} == {(flow.nodes[0], 0)}
+        flow.wait(lambda: flow.states("infer") == ["Created", "Running"])
+        found = [each for each in flow.events() if each["reason"] == "VirtualNPUFailed"]
+        assert "NPUSegmentFailed" in found[0]["message"]
+        # 28 more parts fill all chips, then a Pod of higher priority needs a whole chip.
+        flow.playground.command("recover", flow.nodes[0])
+        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        flow.api.create(classes, {"metadata": {"name": flow.name}, "value": 1000})
+        flow.deployment("fill", 28)
+        flow.wait(lambda: flow.all_run(30), timeout=90)
+        before = {pod["metadata"]["uid"]: annotations(pod)[NPU_CORE] for pod in flow.pods()}
+        flow.urgent("train", 8)
+        flow.wait(lambda: "train" in flow.bound(), timeout=60)
+        (chip,) = (annotations(pod)[NPU_CORE] for pod in flow.pods() if pod["metadata"]["name"] == "train")
+        gone = [part for uid, part in before.items() if uid not in {pod["metadata"]["uid"] for pod in flow.pods()}]
+        assert {part[0] for part in gone} == {chip}
+        assert len(gone) == sum(part[0] == chip for part in before.values())
+        flow.api.delete(f"{flow.path}/pods/train")
 
 
 def test_an_acjob_restarts_with_its_ranks_when_a_chip_breaks_in_mid_run(plane: ControlPlane, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ _HEALTH = [health.value for health in NodeHealth if health is not NodeHealth.HEA
 @click.option("--chip", "chips", type=click.IntRange(0), multiple=True, help="A chip to break. Repeatable.")
 @click.option("--network", is_flag=True, help="Only the network of the chips fails.")
 @click.option("--recovering", is_flag=True, help="The chips are being reset.")
+@click.option("--division", is_flag=True, help="No virtual NPU can be created on the chips, which work otherwise.")
 @click.option(
     "--level", type=click.Choice(LEVELS), default=SEPARATE, show_default=True, help="Level of the fault of the chips."
 )
@@ -35,8 +36,8 @@ _HEALTH = [health.value for health in NodeHealth if health is not NodeHealth.HEA
 )  # fmt: skip
 @connection_options()
 def fail_command(
-    connection: Connection, node: str, chips: Sequence[int], network: bool, recovering: bool, level: str, switch: bool,
-    kubelet: bool, health: str,
+    connection: Connection, node: str, chips: Sequence[int], network: bool, recovering: bool, division: bool,
+    level: str, switch: bool, kubelet: bool, health: str,
 ) -> None:  # fmt: skip
     """Break chips of a simulated node, or the node.
 
@@ -47,15 +48,16 @@ def fail_command(
     volcano-py playground fail npu-910b-8-0 --chip 3 --network
     volcano-py playground fail npu-910b-8-1
     """
-    if (network or recovering) and not chips:
-        raise click.UsageError("--network and --recovering are about chips: name them with --chip")
-    if network and recovering:
-        raise click.UsageError("--network and --recovering exclude each other")
+    if (network or recovering or division) and not chips:
+        raise click.UsageError("--network, --recovering and --division are about chips: name them with --chip")
+    if network + recovering + division > 1:
+        raise click.UsageError("--network, --recovering and --division exclude each other")
     if switch and health == NodeHealth.PRE_SEPARATE.value:
         raise click.UsageError("--health PreSeparate is about a node, not about its switch")
     if not switch and health == NodeHealth.SUB_HEALTHY.value:
         raise click.UsageError("--health SubHealthy is about a switch: add --switch")
-    of = FaultOf.NETWORK if network else FaultOf.RECOVERING if recovering else FaultOf.CHIP
+    flags = {FaultOf.NETWORK: network, FaultOf.RECOVERING: recovering, FaultOf.DIVISION: division}
+    of = next((fault for fault, given in flags.items() if given), FaultOf.CHIP)
     state = NodeHealth(health)
 
     def change(faults: Faults) -> Faults:

@@ -37,6 +37,7 @@ from scheduler.plugins.ascend.shares import RESOURCES as SHARED_RESOURCES
 from scheduler.plugins.ascend.shares import SHARING, ShareUse, labels_of, quota_of
 from scheduler.plugins.ascend.vnpu.models import REASON_REQUEST, ChipModel, request_of, resource_of
 from scheduler.plugins.ascend.vnpu.models import check as check_request
+from scheduler.plugins.support.vnpu_failures import AvoidedChips
 
 _SCHEDULER: Final = "scheduler"
 """The task of a framework's scheduler, which requests no chips."""
@@ -78,6 +79,8 @@ class CoreUse(NamedTuple):
     """The resource of the chips that are divided."""
     avoids_sub_health: bool = False
     """The job does not use sub-healthy nodes."""
+    avoided: AvoidedChips = ()
+    """The chips of which the job gets no part."""
 
 
 NpuUse = ChipUse | CoreUse | ShareUse
@@ -105,12 +108,14 @@ class ChipDemand(NpuRequests):
         settings: AscendSettings,
         owned_elsewhere: Collection[str],
         models: Container[ChipModel],
+        avoided: Callable[[Job], AvoidedChips],
     ) -> None:
         """``owned_elsewhere``: resources about which another plugin decides; ``models``: the models of the chips in the
-        cluster that can be divided."""
+        cluster that can be divided; ``avoided``: returns the chips of which a job gets no part."""
         super().__init__(session.dimensions, owned_elsewhere)
         self._report = session.malformed_field
         self._models = models
+        self._avoided = avoided
         self._super_pod_size = settings.super_pod_size
         self._preset_virtual = settings.preset_virtual
         self.basis = settings.super_pod_size, tuple(sorted(owned_elsewhere)), settings.preset_virtual, self._npus
@@ -275,7 +280,7 @@ class ChipDemand(NpuRequests):
                 refusal = Refusal(REASON_REQUEST, text)
             if refusal is not None:
                 return refusal
-        return CoreUse(ChipResource(resource), self._avoids_sub_health(job))
+        return CoreUse(ChipResource(resource), self._avoids_sub_health(job), self._avoided(job))
 
     def _check_virtual(self, cls: TaskClass) -> Refusal | None:
         """Refuses tasks that request virtual devices, but not exactly one."""

@@ -44,7 +44,10 @@ class NodeFilters:
             return self._share_filters(use)
         if self._ledgers.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
             request = request_of(cls, self._demand.cores(cls))
-            return [*self._health_filters(use), *part_filters(self._ledgers.parts, use.resource.name, request)]
+            return [
+                *self._health_filters(use),
+                *part_filters(self._ledgers.parts, use.resource.name, request, use.avoided),
+            ]
         if not self._demand.asks(cls) and not self._demand.cores(cls):
             devices = (ledger for ledger in self._ledgers.devices if ledger.nodes and ledger.concerns(cls))
             return [*map(VirtualDeviceFilter, devices), *self._health_filters(use)]

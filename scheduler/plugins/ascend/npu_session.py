@@ -27,6 +27,7 @@ from scheduler.plugins.ascend.vnpu.devices import VirtualDeviceLedger
 from scheduler.plugins.ascend.vnpu.inventory import PartColumns
 from scheduler.plugins.ascend.vnpu.inventory import read_columns as read_part_columns
 from scheduler.plugins.ascend.vnpu.ledger import PartLedger
+from scheduler.plugins.support.vnpu_failures import VnpuFailures
 
 
 class NpuLedgers:
@@ -121,6 +122,7 @@ class NpuSession:
     demand: ChipDemand
     ledgers: NpuLedgers
     health: SessionHealth
+    failures: VnpuFailures
 
     @classmethod
     def read(cls, session: PluginSession) -> "NpuSession":
@@ -132,9 +134,10 @@ class NpuSession:
         owned = cache_requirements_of(session.configuration, snapshot.config_maps).devices
         parts = read_part_columns(snapshot, session.dimensions.find(NPU_CORE), reports)
         models = {parts.kinds[number].model for number in set(parts.kind.tolist()) if number >= 0}
-        demand = ChipDemand(session, settings, owned, models)
+        failures = VnpuFailures(session)
+        demand = ChipDemand(session, settings, owned, models, failures.avoided)
         ledgers = NpuLedgers(session, demand, parts, reports, self_maintain=settings.self_maintain)
         for problem in () if NPU_CORE in owned else parts.problems:
             session.malformed_field(problem)
         health = SessionHealth(session, ledgers.whole, reports)
-        return cls(session, settings, reports, owned, demand, ledgers, health)
+        return cls(session, settings, reports, owned, demand, ledgers, health, failures)

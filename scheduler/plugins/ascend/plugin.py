@@ -104,6 +104,8 @@ class Ascend:
         session.add_job_pipelined(self._gangs.pipelined, by_demand=True)
         self.rescheduler = Rescheduler(npus)
         self.rescheduler.open()
+        if NPU_CORE not in npus.owned_elsewhere:
+            npus.failures.open()
         bindings = Bindings(npus, self._plans, self._ranks_of, self.rescheduler.returns)
         session.add_bind_annotations(bindings.annotations)
         previous = PreviousNodes(npus, self.rescheduler)
@@ -174,7 +176,8 @@ class Ascend:
             shares = ledgers.shares.get(use.resource)
             return [ShareScore(shares, use)] if shares is not None and self._demand.chips(cls, use.resource) else []
         if ledgers.parts is not None and isinstance(use, CoreUse) and self._demand.cores(cls):
-            return [PartScore(ledgers.parts, self._session.nodes, request_of(cls, self._demand.cores(cls)))]
+            request = request_of(cls, self._demand.cores(cls))
+            return [PartScore(ledgers.parts, self._session.nodes, request, use.avoided)]
         chips = self._demand.chips(cls, use.resource) if isinstance(use, ChipUse) else 0
         if not isinstance(use, ChipUse) or chips not in use.family.sizes or use.failure:
             return []

@@ -10,6 +10,8 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Final
 
+import numpy as np
+
 from scheduler.api.job import Job
 from scheduler.api.names import NPU_CORE
 from scheduler.api.objects import ConfigMap
@@ -36,6 +38,7 @@ from scheduler.plugins.deviceshare.node_lock import LockFilter, lock_for
 from scheduler.plugins.deviceshare.settings import DeviceShareSettings
 from scheduler.plugins.deviceshare.vgpu import Vgpu
 from scheduler.plugins.support.predicate_times import NodeTimes
+from scheduler.plugins.support.vnpu_failures import AvoidedChips, VnpuFailures
 
 REASON_UNSERVED: Final = "UnservedDevices"
 """Reason of a condition of PodGroups."""
@@ -100,6 +103,10 @@ class DeviceShare:
         else:
             session.add_filter(lambda cls: self._filters(cls, ""), pin=PinUse.IGNORED)
             session.add_score(lambda cls: self._scores(cls, ""))
+        if self._settings.mindcluster:
+            failures = VnpuFailures(session)
+            failures.open()
+            session.add_filter(self._avoiding, per_job=failures.avoided)
         session.add_job_enqueueable(self._enqueueable)
         session.add_bind_annotations(self._annotations)
         session.add_held_amounts(self._held_amounts)
@@ -109,6 +116,16 @@ class DeviceShare:
         session.shared[DEVICE_USAGE] = [
             DeviceUsage(ledger) for ledger in self.ledgers if ledger.family.name == Vgpu.name
         ]
+
+    def _avoiding(self, cls: TaskClass, avoided: AvoidedChips) -> list[Filter]:
+        """Returns the filter of the nodes on which a virtual NPU of the job could not be created."""
+        position = self._session.dimensions.find(NPU_CORE)
+        if not avoided or position is None or not cls.request[position]:
+            return []
+        index = self._session.nodes.index
+        passes = np.ones(len(self._session.nodes), dtype=bool)
+        passes[[index[name] for name, _ in avoided if name in index]] = False
+        return [MaskFilter(passes, "node(s) had a chip on which a virtual NPU of the job could not be created before")]
 
     def _families(self) -> list[DeviceFamily[Any]]:
         settings, session = self._settings, self._session

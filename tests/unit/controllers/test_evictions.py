@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.api.kinds import POD
 from scheduler.api.objects import Pod
-from scheduler.controllers.evictions import was_evicted
+from scheduler.controllers.evictions import is_being_deleted, was_evicted
 from scheduler.controllers.store import PodParts, Store
 
 NOON = "2026-01-01T12:00:00Z"
@@ -93,6 +93,26 @@ def test_an_eviction_begins_with_its_condition(
 ) -> None:
     condition = (status, reason, NOON)
     assert was_evicted(pod("Failed", finished=finished, condition=condition)) == evicted
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "message", "evicted"),
+    [
+        ("Failed", "UnexpectedAdmissionError", "Allocate failed due to NPUSegmentFailed, which is unexpected", True),
+        ("Failed", "UnexpectedAdmissionError", "Allocate failed due to NoNPUResource, which is unexpected", True),
+        ("Failed", "UnexpectedAdmissionError", "Allocate failed due to not get valid pod", False),
+        ("Failed", "Evicted", "NPUSegmentFailed", False),
+        ("Running", "UnexpectedAdmissionError", "NPUSegmentFailed", False),
+    ],
+)
+def test_a_pod_whose_virtual_npu_could_not_be_created_was_evicted(
+    phase: str, reason: str, message: str, *, evicted: bool
+) -> None:
+    found = pod(phase)
+    found.status.reason, found.status.message = reason, message
+    found = PodParts().of(found)
+    assert was_evicted(found) is evicted
+    assert is_being_deleted(found) is evicted
 
 
 def test_a_pod_that_runs_with_the_condition_is_not_evicted_until_it_is_deleted() -> None:

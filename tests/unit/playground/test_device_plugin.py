@@ -14,7 +14,7 @@ from scheduler.api.names import (
     NPU_CORE,
     PREDICATE_TIME,
 )
-from scheduler.playground.faults import ChipFault, Faults
+from scheduler.playground.faults import ChipFault, FaultOf, Faults
 from scheduler.playground.objects import CONSUMED, EXIT_CODE, KUBELET_DEVICES, RUNS_FOR
 from tests.unit.playground.stage import NOW, Stage
 
@@ -144,6 +144,21 @@ def test_a_virtual_npu_that_does_not_fit_on_its_chip_is_not_created() -> None:
     stage.settle()
     assert "NPUSegmentFailed" in stage.status("p2")["message"]
     assert "0 and 1 left" in stage.status("p2")["message"]
+
+
+def test_no_virtual_npu_is_created_on_a_chip_that_cannot_be_divided() -> None:
+    stage = Stage("310p-8", "dynamic")
+    stage.faults = Faults(chips={0: ChipFault(FaultOf.DIVISION)})
+    stage.bind("a", {NPU_CORE: 2}, chosen("0-vir02_1c", 1, NPU_CORE))
+    stage.bind("b", {NPU_CORE: 2}, chosen("1-vir02_1c", 2, NPU_CORE))
+    stage.settle()
+    assert stage.status("a")["reason"] == "UnexpectedAdmissionError"
+    assert (
+        stage.status("a")["message"] == "Pod was rejected: Allocate failed due to NPUSegmentFailed, which is unexpected"
+    )
+    assert stage.status("b")["phase"] == "Running"
+    assert stage.report().devices[f"{ASCEND_310P}-Fault"] == "[]"
+    assert stage.report().devices[f"{ASCEND_310P}-Unhealthy"] == ""
 
 
 def test_of_virtual_npus_that_were_created_beforehand_the_kubelet_chooses() -> None:

@@ -201,7 +201,8 @@ def faults_of_nodes(
 
 def faults_of_pods(job: Job, policy: RestartPolicy) -> dict[str, Fault]:
     """Returns uid -> fault of the Pods of a job that failed, or whose label reports a fault."""
-    found = {uid: Fault(POD_FAILED, "it failed") for uid, task in job.of(TaskStatus.FAILED).items() if task.node}
+    failed = (task for task in job.of(TaskStatus.FAILED).values() if task.node and not task.vnpu_failure)
+    found = {task.uid: Fault(POD_FAILED, "it failed") for task in failed}
     for task in job.tasks():
         fault = _LABELLED.get(task.labels.get(FAULT_TYPE, "")) if task.labels else None
         if fault is not None and not matters(fault, task, policy):

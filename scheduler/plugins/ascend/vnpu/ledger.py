@@ -15,9 +15,9 @@ from scheduler.api.task import Task, TaskClass
 from scheduler.framework.ledger import Ledger
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
-from scheduler.plugins.ascend.demand import ChipDemand
+from scheduler.plugins.ascend.demand import ChipDemand, CoreUse
 from scheduler.plugins.ascend.ledger import ChipLedger
-from scheduler.plugins.ascend.masks import NONE, Masks
+from scheduler.plugins.ascend.masks import ALL, NONE, Masks
 from scheduler.plugins.ascend.npu_requests import ChipResource
 from scheduler.plugins.ascend.vnpu.inventory import PartColumns, chips_of, state_of
 from scheduler.plugins.ascend.vnpu.models import MODELS, CoreRequest, request_of
@@ -29,7 +29,9 @@ from scheduler.plugins.ascend.vnpu.selection import (
     StateAnswers,
     States,
     select,
+    without_chips,
 )
+from scheduler.plugins.support.vnpu_failures import ANY_CHIP, AvoidedChips
 
 
 class PartLedger(Ledger[str]):
@@ -46,6 +48,7 @@ class PartLedger(Ledger[str]):
         """``position``: the index of the AI cores in resource vectors; ``ledgers``: the whole chips per resource."""
         super().__init__()
         self._names = session.nodes.names
+        self._rows = session.nodes.index
         self._demand = demand
         self.position = position
         self.columns = columns
@@ -85,6 +88,15 @@ class PartLedger(Ledger[str]):
     def answers(self, request: CoreRequest) -> StateAnswers:
         """Returns what the states mean for a request."""
         return self._answers.setdefault(request, StateAnswers(self.known, request))
+
+    def avoided(self, avoided: AvoidedChips) -> dict[int, int]:
+        """Returns row -> mask of the chips that a job avoids, for the nodes where it avoids some."""
+        masks: dict[int, int] = {}
+        for name, chip in avoided:
+            row = self._rows.get(name)
+            if row is not None:
+                masks[row] = masks.get(row, NONE) | (ALL if chip == ANY_CHIP else 1 << chip)
+        return masks
 
     def _follow(self, rows: Rows) -> None:
         """Updates the states of nodes on which whole chips were assigned or released."""
@@ -144,8 +156,10 @@ class PartLedger(Ledger[str]):
         cores = self._demand.cores(task.cls)
         state = int(self.states(np.array([row]), later=pipelined)[0])
         choice = None
-        if state != NO_STATE and self._demand.npu_use(job) is not None:
-            node = self.known[state]
+        use = self._demand.npu_use(job)
+        if state != NO_STATE and use is not None:
+            avoided = self.avoided(use.avoided) if isinstance(use, CoreUse) and use.avoided else {}
+            node = without_chips(self.known[state], avoided.get(row, NONE))
             choice = select(MODELS[node.model], node, request_of(task.cls, cores))
         if choice is None:
             raise AllocationError(f"node {self._names[row]} has no place for {cores} AI cores of Pod {task.key}")

@@ -112,6 +112,11 @@ def _with_use(chip: FreePart, use: PartUse) -> FreePart:
     )
 
 
+def without_chips(node: DividedNode, chips: int) -> DividedNode:
+    """Returns a node without the chips of a mask."""
+    return node._replace(chips=tuple(chip for chip in node.chips if not chips >> chip.number & 1)) if chips else node
+
+
 @lru_cache(maxsize=1 << 14)
 def select(model: ChipModel, node: DividedNode, request: CoreRequest) -> PartChoice | None:
     """Returns the choice for a request; None if it does not fit."""
@@ -180,14 +185,19 @@ class StateAnswers:
         self._learn()
         return _of(self._preferred, states)
 
+    def of_node(self, node: DividedNode) -> tuple[int, int]:
+        """Returns ``room`` and ``preferred`` of one node."""
+        room, preferred, downgraded = 0, 0, False
+        while (choice := select(MODELS[node.model], node, self._request)) is not None:
+            node = with_uses(node, choice.uses)
+            room += 1
+            downgraded = downgraded or choice.downgraded
+            preferred += not downgraded
+        return room, preferred
+
     def _learn(self) -> None:
         for state in self._known[len(self._room) :]:
-            node, room, preferred, downgraded = state, 0, 0, False
-            while (choice := select(MODELS[node.model], node, self._request)) is not None:
-                node = with_uses(node, choice.uses)
-                room += 1
-                downgraded = downgraded or choice.downgraded
-                preferred += not downgraded
+            room, preferred = self.of_node(state)
             self._room.append(room)
             self._preferred.append(preferred)
 

@@ -282,6 +282,21 @@ def test_a_failed_pod_fails_a_job_without_retries() -> None:
     assert "1 of 3 Pods failed" in world.status()["conditions"][-1]["message"]
 
 
+def test_a_pod_whose_virtual_npu_could_not_be_created_is_replaced_and_the_job_has_not_failed() -> None:
+    world = running(run_policy={"backoffLimit": 1})
+    message = "Pod was rejected: Allocate failed due to rpc error: NPUSegmentFailed, which is unexpected"
+    for _ in range(3):
+        rejected = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message}
+        world.patch(POD, PODS[1], {"status": rejected})
+        world.wait(2)
+        assert "Failed" not in world.state()
+        assert world.cluster.server.delete(POD, "default", PODS[1], force=True)  # by the scheduler
+        world.wait(2)
+        world.end("Running", PODS[1])
+    assert world.state() == ["Running"]
+    assert sorted(world.pods()) == PODS
+
+
 RETRIES = {"fault-retry-times": "2", "fault-scheduling": "force"}
 
 
