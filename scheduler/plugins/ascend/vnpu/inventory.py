@@ -47,6 +47,8 @@ class NodeParts(NamedTuple):
     leaving: frozenset[str]
     """uids of the terminating Pods among these."""
     problems: tuple[Malformed, ...]
+    unusable: int = NONE
+    """Mask of the chips that are not healthy."""
 
     @property
     def uses(self) -> dict[str, tuple[PartUse, ...]]:
@@ -106,7 +108,7 @@ def read_parts(sources: NodeSources, rules: PartRules, total: int) -> NodeParts:
     there |= lowest(listed & ~held & ~whole & ~unusable, number - (held | whole).bit_count())
     chips_there = NONE if closed else there & ~whole & ~doubtful
     leaving = frozenset(task.uid for task in tasks if task.uid in holdings and task.status is TaskStatus.RELEASING)
-    return NodeParts(model, size, chips_there, holdings, leaving, tuple(problems))
+    return NodeParts(model, size, chips_there, holdings, leaving, tuple(problems), unusable | whole)
 
 
 def _model(node: Node, total: int, problems: list[Malformed]) -> ChipKind | None:
@@ -122,8 +124,19 @@ def _model(node: Node, total: int, problems: list[Malformed]) -> ChipKind | None
     return None
 
 
+REPORT_DELAY: Final = 10.0
+"""Seconds after which the device plugin has reported that a chip is free whose Pods have ended."""
 _FEW: Final = 256
 """Up to this number of states, those that no node has any more are kept."""
+
+
+class Released(NamedTuple):
+    """Chips that are about to be free."""
+
+    chips: int
+    """A mask."""
+    since: float
+    """When the last of their Pods was gone, in Unix seconds."""
 
 
 class PartColumns(NamedTuple):
@@ -143,6 +156,8 @@ class PartColumns(NamedTuple):
     """The number of each node's state after terminating Pods are deleted."""
     held: Masks
     """The chips of which Pods have parts, or may have."""
+    released: Mapping[int, Released]
+    """Row -> chips whose Pods have ended, and which the device plugin has not reported as free since then."""
 
     def rows_of(self, resource: str) -> Mask:
         """Returns the nodes whose chips are those of a resource."""
@@ -172,12 +187,16 @@ def read_columns(snapshot: Snapshot, position: int | None, reports: ClusterRepor
 
     sources = sources_by_node(snapshot, reports)
     reading = NodeReading(("ascend", "parts"), rows, sources, read, (since, position))
-    return node_columns(snapshot.memory, nodes, reading, _columns)
+
+    def columns(values: NodeValues[NodeParts], number: int, before: PartColumns | None) -> PartColumns:
+        return _columns(values, number, before, snapshot.now)
+
+    return node_columns(snapshot.memory, nodes, reading, columns)
 
 
-def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | None) -> PartColumns:
+def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | None, at: float) -> PartColumns:
     """Returns the columns of the values. ``number``: the number of all nodes; ``before``: the columns of the values
-    that these follow, if they are known."""
+    that these follow, if they are known; ``at``: the time of the session."""
     rows, parts = values.rows.tolist(), values.values
     if before is None:
         changed: Sequence[int] = range(len(parts))
@@ -186,14 +205,18 @@ def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | N
         kinds: dict[ChipKind, int] = {}
         states: dict[DividedNode, int] = {}
         by_row: dict[int, NodeParts] = {}
+        released: dict[int, Released] = {}
     else:
         changed = values.changed
         kind, now, later = before.kind.copy(), before.now.copy(), before.later.copy()
-        held, by_row = before.held.copy(), dict(before.by_row)
+        held, by_row, released = before.held.copy(), dict(before.by_row), dict(before.released)
         kinds = {each: i for i, each in enumerate(before.kinds)}
         states = {each: i for i, each in enumerate(before.known)}
     for i in changed:
         row, node = rows[i], parts[i]
+        chips = _released(by_row.get(row), released.pop(row, None), node, at)
+        if chips is not None:
+            released[row] = chips
         by_row[row] = node
         kind[row], now[row], later[row], held[row] = NO_STATE, NO_STATE, NO_STATE, NONE
         if node.model is None:
@@ -208,7 +231,17 @@ def _columns(values: NodeValues[NodeParts], number: int, before: PartColumns | N
     if len(known) > _FEW:
         known, now, later = _compacted(known, now, later)
     problems = tuple(problem for node in parts if node.problems for problem in node.problems)
-    return PartColumns(by_row, problems, tuple(kinds), kind, known, now, later, held)
+    return PartColumns(by_row, problems, tuple(kinds), kind, known, now, later, held, released)
+
+
+def _released(old: NodeParts | None, last: Released | None, new: NodeParts, now: float) -> Released | None:
+    """Returns the chips of a node that its Pods have left, and that are neither listed as free nor unhealthy."""
+    if old is None:
+        return None
+    left = chips_of(old.uses) & ~chips_of(new.uses)
+    waiting = left | (NONE if last is None or now - last.since > REPORT_DELAY else last.chips)
+    waiting &= ~(new.chips | new.unusable | new.barred | chips_of(new.uses))
+    return Released(waiting, now if left or last is None else last.since) if waiting else None
 
 
 def state_of(node: NodeParts, free: int, uses: Mapping[str, tuple[PartUse, ...]]) -> DividedNode:

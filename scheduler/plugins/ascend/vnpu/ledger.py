@@ -19,7 +19,7 @@ from scheduler.plugins.ascend.demand import ChipDemand, CoreUse
 from scheduler.plugins.ascend.ledger import ChipLedger
 from scheduler.plugins.ascend.masks import ALL, NONE, Masks
 from scheduler.plugins.ascend.npu_requests import ChipResource
-from scheduler.plugins.ascend.vnpu.inventory import PartColumns, chips_of, state_of
+from scheduler.plugins.ascend.vnpu.inventory import REPORT_DELAY, PartColumns, chips_of, state_of
 from scheduler.plugins.ascend.vnpu.models import MODELS, CoreRequest, request_of
 from scheduler.plugins.ascend.vnpu.selection import (
     NO_STATE,
@@ -74,7 +74,10 @@ class PartLedger(Ledger[str]):
             for row in np.flatnonzero(member & (ledger.in_parts != NONE)).tolist():
                 self._preset[row] = int(ledger.in_parts[row])
             ledger.in_parts[member] |= columns.held[member]
-        for row in self._preset:
+        recent = session.now - REPORT_DELAY
+        self._released = {row: each.chips for row, each in columns.released.items() if each.since > recent}
+        """Row -> mask of the chips that the device plugin is about to report as free."""
+        for row in self._preset.keys() | self._released.keys():
             self._update(row)
 
     # --- states ---
@@ -124,14 +127,14 @@ class PartLedger(Ledger[str]):
         uses, leaving = self._uses_of(row), self._leaving_of(row)
         preset = self._preset.get(row, NONE)
         ledger = self._ledgers.get(parts.model.resource)
-        free = parts.chips & ~preset
+        free, later = parts.chips & ~preset, (parts.chips | self._released.get(row, NONE)) & ~preset
         if ledger is not None:
             self._assigned[row] = ledger.assigned(np.array([row]))[0]
-            free &= ~int(self._assigned[row])
+            free, later = free & ~int(self._assigned[row]), later & ~int(self._assigned[row])
             ledger.in_parts[row] = np.uint64(chips_of(uses) | parts.barred | preset)
         staying = {uid: found for uid, found in uses.items() if uid not in leaving}
         self._now[row] = self._number(state_of(parts, free, uses))
-        self._later[row] = self._number(state_of(parts, free, staying))
+        self._later[row] = self._number(state_of(parts, later, staying))
 
     def _number(self, node: DividedNode) -> int:
         number = self._numbers.setdefault(node, len(self.known))

@@ -99,6 +99,25 @@ def test_no_pod_is_evicted_if_a_queue_may_not_lose_enough_of_any_chip(action: st
     assert evicted(action, 8, held, kept=12) == []
 
 
+@pytest.mark.parametrize(("seconds", "number"), [(0, 0), (8, 0), (12, 2)])
+def test_no_more_pods_are_evicted_until_the_device_plugin_reports_the_freed_chip_or_is_late(
+    seconds: int, number: int
+) -> None:
+    """The report is as it was when the Pods ran, so their chip is neither held nor listed as free."""
+    victims = [group("low", "default", 0, phase="Running", priority_class="low")]
+    victims += [holder(i, chip, 4, "low") for i, chip in enumerate((0, 0, 1, 1))]
+    preemptor = [group("high", minimum=1, phase="Inqueue", priority_class="high"), core_pod("p", 8, "high")]
+    own = queue("default", deserved=f"64c+512Gi+{NPU_CORE}=16")
+    world = World(CLASSES, own, core_node("n", 2), core_info("n", []), victims, preemptor)
+    assert len(world.run(tiers("preempt")).evicted) == 2
+    for _ in range(2):  # the Pods terminate, then they are gone
+        assert world.run(tiers("preempt")).evicted == set()
+    for _ in range(seconds):
+        world.cluster.tick()
+    assert len(world.run(tiers("preempt")).evicted) == number
+    assert world.bound == {}
+
+
 def test_several_whole_chips_are_freed_chip_by_chip() -> None:
     held = [(chip, 4) for _ in range(2) for chip in range(4)]
     gone = evicted("preempt", 16, held)
