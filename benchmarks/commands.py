@@ -1,9 +1,10 @@
-"""Measures the commands ``explain`` and ``simulate``, from the start of the process to its end.
+"""Measures the commands ``explain``, ``can-run`` and ``simulate``, from the start of the process to its end.
 
 ``explain`` explains jobs that wait on 2,000 nodes with 20,000 Pods, read from a file as ``kubectl get -o json`` prints
-it and from manifests, with the built-in configuration and with a configuration that has preempt and reclaim. ``simulate
--o json`` places 100,000 Pods on 10,000 nodes, and prints all objects. With ``--live``, ``explain`` explains these jobs
-on a real API server, which takes minutes to fill. Prints a table; asserts nothing.
+it and from manifests, with the built-in configuration and with a configuration that has preempt and reclaim.
+``can-run`` answers about jobs that are not submitted to this cluster: one that runs, one that waits, and one that never
+runs. ``simulate -o json`` places 100,000 Pods on 10,000 nodes, and prints all objects. With ``--live``, ``explain`` and
+``can-run`` read a real API server, which takes minutes to fill. Prints a table; asserts nothing.
 """
 
 import argparse
@@ -33,7 +34,7 @@ tiers:
 - plugins: [{name: overcommit}, {name: drf, enablePreemptable: false}, {name: predicates}, {name: ascend},
             {name: proportion}, {name: nodeorder}, {name: binpack}]
 """
-LIMITS = {"default": 5, "preempt and reclaim": 15, "simulate": 20}
+LIMITS = {"default": 5, "preempt and reclaim": 15, "simulate": 20, "can-run": 2}
 """The time limit of a command in seconds, on two cores that are otherwise idle."""
 
 
@@ -49,6 +50,17 @@ def waiting(shape: str, plain: bool) -> tuple[str, Iterator[Raw]]:
 
 NAMESPACES = "/api/v1/namespaces"
 SHAPES = ("too big for any node", "over its queue's quota", "behind 100 gangs")
+SUBMITTED = {"runs": (0, "research", 1, "0"), "waits": (3, "research", 40, "6"), "never": (4, "narrow", 8, "4")}
+"""Verdict -> its exit code, and queue, Pods and cpu of a job that gets it."""
+
+
+def submitted(name: str, queue: str, replicas: int, cpu: str) -> Raw:
+    """A vcjob that is not in the cluster."""
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "8Gi"}}}
+    task = {"name": "worker", "replicas": replicas, "template": {"spec": {"containers": [container]}}}
+    spec = {"queue": queue, "minAvailable": replicas, "tasks": [task]}
+    meta = {"name": name, "namespace": "jobs"}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": spec}
 
 
 def write(path: Path, objects: Iterator[Raw]) -> None:
@@ -61,14 +73,14 @@ def write(path: Path, objects: Iterator[Raw]) -> None:
         file.write("]}\n")
 
 
-def run(arguments: list[str]) -> tuple[float, float, float]:
-    """The elapsed seconds, processor seconds and peak memory in MiB of one command."""
+def run(arguments: list[str], code: int = 0) -> tuple[float, float, float]:
+    """The elapsed seconds, processor seconds and peak memory in MiB of one command. ``code``: its exit code."""
     command = [sys.executable, "-m", "scheduler.cli.main", *arguments]
     begun = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=installed()) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    if process.returncode != code:
         raise RuntimeError(f"{' '.join(arguments)} ended with {process.returncode}")
     return time.perf_counter() - begun, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
@@ -85,11 +97,12 @@ def main() -> None:
     for column in ("command", "input", "configuration", "time", "cpu", "peak memory", "at most"):
         table.add_column(column, justify="left" if column in ("command", "input", "configuration") else "right")
 
-    def row(command: str, source: str, configuration: str, line: list[str]) -> None:
-        seconds, cpu, memory = run(line)
+    def row(command: str, source: str, configuration: str, line: list[str], code: int = 0) -> None:
+        seconds, cpu, memory = run(line, code)
         report_time(f"{command}, {source}, {configuration}: processor time", cpu)
         report(f"{command}, {source}, {configuration}: peak memory in MiB", memory)
-        most = LIMITS["simulate" if command.startswith("simulate") else configuration]
+        name = command.partition(" ")[0].rstrip(":")
+        most = LIMITS.get(name, LIMITS.get(configuration))
         table.add_row(
             command, source, configuration, f"{seconds:.1f} s", f"{cpu:.1f} s", f"{memory:,.0f} MiB", f"{most} s"
         )
@@ -99,14 +112,20 @@ def main() -> None:
         row(f"explain: {shape}", source, "default", line)
         row(f"explain: {shape}", source, "preempt and reclaim", [*line, "--scheduler-conf", str(conf)])
 
+    def answered(source: str, options: list[str]) -> None:
+        for verdict, (code, queue, replicas, cpu) in SUBMITTED.items():
+            asked.write_text(json.dumps(submitted(verdict, queue, replicas, cpu)))
+            row(f"can-run: {verdict}", source, "default", ["can-run", "-f", str(asked), *options], code)
+
     with tempfile.TemporaryDirectory() as folder:
-        path, conf = Path(folder) / "cluster.json", Path(folder) / "evicting.conf"
+        path, conf, asked = (Path(folder) / name for name in ("cluster.json", "evicting.conf", "job.json"))
         conf.write_text(EVICTING)
         if arguments.live:
             with ControlPlane() as plane:
                 plane.apply_crds()
                 plane.admin.create(NAMESPACES, {"metadata": {"name": "jobs"}})
                 asyncio.run(fill(plane, cluster(arguments.nodes, arguments.pods)))
+                answered("API server", ["--kubeconfig", str(plane.kubeconfig)])
                 for shape in SHAPES:
                     name, more = waiting(shape, plain=False)
                     asyncio.run(fill(plane, more))
@@ -118,6 +137,9 @@ def main() -> None:
                     base = cluster(arguments.nodes, arguments.pods, plain=plain)
                     write(path, (raw for part in (base, more) for raw in part))
                     explained(shape, source, name, ["-f", str(path)])
+            for source, plain in (("kubectl get", False), ("manifests", True)):
+                write(path, cluster(arguments.nodes, arguments.pods, plain=plain))
+                answered(source, ["--cluster-from", str(path)])
             write(path, cluster(arguments.simulated_nodes, arguments.simulated_pods, plain=True, bound=False))
             row("simulate -o json", "manifests", "default", ["simulate", "-f", str(path), "-o", "json"])
     Console(width=140).print(table)
