@@ -59,11 +59,14 @@ class ClusterSource:
     """Prints the warnings, and keeps them for documents."""
 
     @contextmanager
-    def simulated(self, program: str, about: "Sequence[NamedObject]" = ()) -> "Iterator[tuple[str, Simulation]]":
+    def simulated(
+        self, program: str, about: "Sequence[NamedObject]" = (), *, checked: bool = True
+    ) -> "Iterator[tuple[str, Simulation]]":
         """Yields the namespace that the flags or the context name, and the cluster in memory.
 
         ``program``: the module that the command needs next; it is imported while the API server answers. ``about``:
-        objects that are read although the scheduler does not watch their kinds. Raises CommandError.
+        objects that are read although the scheduler does not watch their kinds. ``checked``: whether to name likely
+        mistakes in manifests. Raises CommandError.
         """
 
         from scheduler.cluster.external_calls import HttpCalls
@@ -74,7 +77,7 @@ class ClusterSource:
 
         with without_garbage_collection(), closing(HttpCalls()) as external_calls:
             try:
-                namespace, simulation = self._simulation(load, external_calls, about)
+                namespace, simulation = self._simulation(load, external_calls, about, checked=checked)
                 keep(simulation)
                 yield namespace, simulation
             except RecursionError:
@@ -96,11 +99,16 @@ class ClusterSource:
         ]
 
     def _simulation(
-        self, load: Callable[[], None], external_calls: "ExternalCalls", about: "Sequence[NamedObject]"
+        self,
+        load: Callable[[], None],
+        external_calls: "ExternalCalls",
+        about: "Sequence[NamedObject]",
+        *,
+        checked: bool,
     ) -> "tuple[str, Simulation]":
         """Raises CommandError."""
         if self.paths:
-            namespace, simulation = self._read_files(load, external_calls)
+            namespace, simulation = self._read_files(load, external_calls, checked=checked)
         else:
             namespace, simulation = self._read_live(load, external_calls, about)
         for refusal in simulation.cluster.undecodable:
@@ -109,7 +117,9 @@ class ClusterSource:
         simulation.take_usage(usages)
         return namespace, simulation
 
-    def _read_files(self, load: Callable[[], None], external_calls: "ExternalCalls") -> "tuple[str, Simulation]":
+    def _read_files(
+        self, load: Callable[[], None], external_calls: "ExternalCalls", *, checked: bool
+    ) -> "tuple[str, Simulation]":
         """Raises CommandError."""
         load()
         from scheduler.cluster.memory import ManifestError, read_manifests
@@ -118,7 +128,8 @@ class ClusterSource:
 
         try:
             manifests = read_manifests(self.paths)
-            for warning in manifest_warnings(manifests, self.names or (DEFAULT_SCHEDULER_NAME,)):
+            names = self.names or (DEFAULT_SCHEDULER_NAME,)
+            for warning in manifest_warnings(manifests, names) if checked else ():
                 self.log.warn(warning)
         except ManifestError as error:
             raise CommandError(str(error)) from None

@@ -35,6 +35,8 @@ class Connection:
     namespace: str = ""
     """"" for the namespace of the context."""
     all_namespaces: bool = False
+    compressed: bool = True
+    """Whether the API server may compress lists, which takes longer than to send them over the network of a cluster."""
 
     def run(self, work: "Callable[[Cluster], Awaitable[T]]", *, timeout: float = 30.0) -> T:
         """Runs ``work`` with a connected cluster and returns its result. ``timeout``: seconds for one request.
@@ -70,7 +72,8 @@ class Connection:
         try:
             await client.start()
             namespace = self.namespace or await asyncio.to_thread(credentials.namespace)
-            results.append(await work(Cluster(client, namespace, "" if self.all_namespaces else namespace)))
+            scope = "" if self.all_namespaces else namespace
+            results.append(await work(Cluster(client, namespace, scope, compressed=self.compressed)))
         except CredentialsError as error:
             message = str(error).rstrip(".")
             raise CommandError(
@@ -95,8 +98,9 @@ class _Warnings:
 class Cluster:
     """Requests to one API server. Each raises CommandError, whose message begins with the request."""
 
-    def __init__(self, client: "ApiClient", namespace: str, scope: str) -> None:
+    def __init__(self, client: "ApiClient", namespace: str, scope: str, *, compressed: bool = True) -> None:
         self.client = client
+        self._compressed = compressed
         self.namespace = namespace
         self.scope = scope
         """The namespace of lists; "" for all namespaces."""
@@ -225,7 +229,7 @@ class Cluster:
                 body=None if body is None else msgspec.json.encode(body),
                 params=params,
                 content_type=MERGE_PATCH if method == "PATCH" else JSON,
-                compressed=method == "GET",
+                compressed=method == "GET" and self._compressed,
                 receive=receive,
             )
         except RequestError as error:

@@ -74,7 +74,9 @@ def _answer(question: Question) -> Any:
     def load() -> None:
         load_plugins(*map(Path, question.plugins_dirs))
 
-    connection = Connection(kubeconfig=question.kubeconfig, master=question.master, namespace=question.namespace)
+    connection = Connection(
+        kubeconfig=question.kubeconfig, master=question.master, namespace=question.namespace, compressed=False
+    )
     source = ClusterSource(connection, (), question.configuration or None, question.scheduler_names, load)
     asked = _asked(question)
     about = [NamedObject(question.kind, question.name)] if question.name else named_objects(asked)
@@ -157,11 +159,12 @@ def _review(simulation: "Simulation", namespace: str, asked: "list[Manifest]") -
     from scheduler.explain.tenant import hidden_names, run_for_tenant
 
     try:
-        answers = can_run(simulation, *submitted(asked, namespace))
+        beside, jobs = submitted(asked, namespace)
+        answers = can_run(simulation, beside, jobs)
     except ManifestError as error:
         raise CommandError(str(error), BAD_REQUEST) from None
     queues = simulation.snapshot().queues
-    own = {answer.now.queue for answer in answers if answer.now is not None}
+    own = {answer.now.queue for answer in answers if answer.now is not None} | {job.queue for job in jobs}
     above = (queue for name in own for queue in ancestors(queues, name))
     hidden = hidden_names(simulation.cluster.server, namespace, {*own, *above})
     shown = [run_for_tenant(answer, hidden) for answer in answers]

@@ -1,4 +1,5 @@
-"""Explains why a job waits, which changes would let it run, and what the effect of a change is.
+"""Explains why a job waits, which changes would let it run, what the effect of a change is, and whether a job would run
+if it were submitted (``can_run``).
 
 This package makes no scheduling decision. It traces real sessions over an in-memory cluster (``traced_session``), reads
 their end state (``gates``, ``nodes``, ``evictions``), and tries changes on copies of the cluster

@@ -117,7 +117,7 @@ class RunAnswer(msgspec.Struct):
 
 def can_run(simulation: Simulation, beside: Sequence[Manifest], jobs: Sequence[Submitted]) -> list[RunAnswer]:
     """The answers about jobs, which are submitted to the simulation. ``beside``: objects that are created before them.
-    Raises ManifestError if one of these is invalid."""
+    Raises ManifestError if one of these is invalid, or if a Job of Kubernetes has the name of a vcjob."""
     server = simulation.cluster.server
     new = list[Manifest]()
     for manifest in beside:
@@ -135,7 +135,11 @@ def can_run(simulation: Simulation, beside: Sequence[Manifest], jobs: Sequence[S
 
 
 def _answer(simulation: Simulation, job: Submitted) -> RunAnswer:
+    """Raises ManifestError."""
     answer = RunAnswer(job.kind_name, job.namespace, job.submitted_name, Verdict.NEVER, "")
+    if job.kind is kinds.BATCH_JOB and simulation.cluster.server.find(VCJOB, job.namespace, job.name) is not None:
+        where = f"namespace {job.namespace}"
+        raise ManifestError(f"{job.kind_name} {job.name}: a vcjob in {where} has this name: ask with another name")
     before = _opened(simulation.branch(), "").usage_by_queue()
     try:
         _submit(simulation, job)
@@ -163,9 +167,6 @@ def _answer(simulation: Simulation, job: Submitted) -> RunAnswer:
 def _submit(simulation: Simulation, job: Submitted) -> None:
     """Raises ManifestError."""
     cluster = simulation.cluster
-    if job.kind is kinds.BATCH_JOB and cluster.server.find(VCJOB, job.namespace, job.name) is not None:
-        where = f"namespace {job.namespace}"
-        raise ManifestError(f"{job.kind_name} {job.name}: a vcjob in {where} has this name: ask with another name")
     if job.checked is not None and job.checked.kind is not None:
         cluster.admitted(job.checked.kind, job.checked.raw)
     for manifest in job.manifests:

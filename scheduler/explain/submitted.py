@@ -52,6 +52,14 @@ class Submitted(msgspec.Struct, frozen=True):
         return self.kind.name if self.checked is None else self.checked.raw["kind"]
 
     @property
+    def queue(self) -> str:
+        """The queue that the object names, or ""."""
+        spec = _mapping(self.manifests[-1].raw.get("spec"))
+        policy = _mapping(_mapping(spec.get("runPolicy")).get("schedulingPolicy"))
+        name = spec.get("queue") or policy.get("queue")
+        return name if isinstance(name, str) else ""
+
+    @property
     def word(self) -> str:
         """The key of the kind in ``EXPLAINED``."""
         return WORDS[self.kind]

@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,6 +96,18 @@ def explained(place: Namespace, kind: str, name: str, *options: str) -> Raw:
     return document
 
 
+def asked(place: Namespace, raw: Raw, directory: Path) -> Raw:
+    """The answer of can-run about an object."""
+    path = directory / "object.json"
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    line = ["can-run", "-f", str(path), "--kubeconfig", str(place.plane.kubeconfig), "-n", place.name, "-o", "json"]
+    result = CliRunner().invoke(main, line, prog_name="volcano-py")
+    (item,) = json.loads(result.stdout)["items"]
+    assert result.exit_code == {"runs": 0, "waits": 3, "never": 4}[item["verdict"]], result.output
+    answer: Raw = item
+    return answer
+
+
 @pytest.mark.parametrize(
     ("path", "kind", "workload"),
     [
@@ -106,9 +119,13 @@ def explained(place: Namespace, kind: str, name: str, *options: str) -> Raw:
     ids=["deployment", "stateful set", "batch job", "vcjob"],
 )
 def test_the_pods_that_a_workload_has_are_explained_and_no_others(
-    place: Namespace, path: str, kind: str, workload: Callable[[Namespace], Raw]
+    place: Namespace, path: str, kind: str, workload: Callable[[Namespace], Raw], tmp_path: Path
 ) -> None:
     place.node("n1", cpu="2")
+    before = asked(place, workload(place), tmp_path)
+    gang = path == VCJOBS  # with a minimum of one Pod
+    assert before["verdict"] == ("runs" if gang else "never"), before
+    assert before["pods"] == {"all": 3, "needed": 1 if gang else 3, "findNode": 2, "placed": 2}
     place.api.create(path.format(place.name), workload(place))
 
     place.wait(lambda: len(place.bound()) == 2 and sum(by_group(place).values()) == 3 and "" not in by_group(place))
@@ -119,6 +136,20 @@ def test_the_pods_that_a_workload_has_are_explained_and_no_others(
     assert "cpu: asked 1, used 2" in json.dumps(found["heldBy"])
     named = explained(place, kind, "web", "--no-changes")
     assert (named["podGroup"], named["pods"], named["outlook"]) == (found["podGroup"], found["pods"], "waits")
+
+
+def test_before_a_deployment_grows_the_larger_one_is_asked_about(place: Namespace, tmp_path: Path) -> None:
+    place.node("n1", cpu="2")
+    path = DEPLOYMENTS.format(place.name)
+    place.api.create(path, deployment(place, 1))
+    place.wait(lambda: len(place.bound()) == 1 and "" not in by_group(place))
+
+    two, three = (asked(place, deployment(place, replicas), tmp_path) for replicas in (2, 3))
+
+    assert (two["verdict"], two["pods"]) == ("runs", {"all": 2, "needed": 2, "findNode": 2, "placed": 2})
+    assert (three["verdict"], three["pods"]) == ("never", {"all": 3, "needed": 3, "findNode": 2, "placed": 2})
+    place.api.patch(f"{path}/web", {"spec": {"replicas": 2}}, "merge")
+    place.wait(lambda: len(place.bound()) == 2)
 
 
 def test_during_a_rollout_each_replica_set_keeps_its_pods(place: Namespace) -> None:

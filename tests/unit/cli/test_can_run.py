@@ -129,6 +129,11 @@ def test_files_without_a_question_are_refused(tmp_path: Path, options: list[str]
     assert (result.exit_code, result.stdout) == (1, "") and words in result.stderr
 
 
+def test_a_shell_completes_the_command_its_formats_and_files(cluster: Cluster) -> None:
+    assert cluster.completes("can-run", "--filename=x", "-o", "") == ["table", "json", "yaml"]
+    assert "--cluster-from" in cluster.completes("can-run", "--filename=x", "--cl")
+
+
 def test_standard_input_is_read_once() -> None:
     result = run("-f", "-", "--cluster-from", "-")
     assert result.exit_code == 2 and "standard input can be read once" in result.stderr

@@ -293,6 +293,18 @@ def test_evicted_pods_of_others_are_counted_and_not_named(cluster: Cluster, tmp_
     assert "secret" not in msgspec.json.encode(answer).decode()
 
 
+def test_a_refusal_names_the_queue_that_the_tenant_wrote(cluster: Cluster) -> None:
+    held(cluster)
+    cluster.holds(QUEUES, live(queue("default"), "u2"), live(queue("shut-queue", state="Closed"), "u7"))
+    asked = submission()
+    asked["spec"]["queue"] = "shut-queue"
+
+    (item,) = _answer(question(cluster, kind="review", namespace="default", objects=json.dumps(asked)))["items"]
+
+    assert (item["verdict"], item["allowed"]) == ("never", False)
+    assert "queue `shut-queue` status is `Closed`" in item["refusal"]
+
+
 @pytest.mark.parametrize(
     ("objects", "words"),
     [

@@ -287,6 +287,13 @@ def test_what_cannot_be_asked_about_is_refused(change: Raw, words: str) -> None:
         submitted(manifests(raw), "default")
 
 
+def test_a_job_of_kubernetes_with_the_name_of_a_vcjob_is_not_mistaken_for_it() -> None:
+    job = workload("batch/v1", "Job", "train", parallelism=1, template=template())
+
+    with pytest.raises(ManifestError, match="a vcjob in namespace default has this name"):
+        answer([node("n1"), vcjob()], job)
+
+
 def test_something_has_to_be_asked_about() -> None:
     with pytest.raises(ManifestError, match="no object to ask about"):
         submitted(manifests(node("n1")), "default")
