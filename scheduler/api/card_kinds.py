@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.api.names import ASCEND_310P, ASCEND_910, NVIDIA_GPU
+from scheduler.api.names import ASCEND_310P, ASCEND_710, ASCEND_910, NVIDIA_GPU
 
 WHOLE_CARD: Final = "whole card"
 """The title of cards that are not divided."""
@@ -129,8 +129,10 @@ def normal_name(card: str) -> str:
     return f"{model}{slash}{kind.part(size)}"
 
 
+_DIVIDED: Final = (ASCEND_910, ASCEND_310P, ASCEND_710)
+"""The resources of chips that can be divided beforehand."""
 _STATIC: Final = re.compile(
-    rf"({re.escape(ASCEND_910)}|{re.escape(ASCEND_310P)})-([1-9][0-9]?)c"
+    rf"({'|'.join(map(re.escape, _DIVIDED))})-([1-9][0-9]?)c"
     r"(?:\.([1-9])cpu(?:\.([1-9][0-9]?)g)?(?:\.(ndvpp|dvpp))?)?"
 )
 """Resources that count virtual NPUs that were created beforehand: ``huawei.com/Ascend910-10c.3cpu.16g.ndvpp``."""
@@ -160,4 +162,4 @@ def static_resources(template: str) -> tuple[str, ...]:
     suffix = f"{int(cores)}c" + (f".{cpus}cpu" if cpus else "") + (f".{memory}g" if memory else "")
     long = {"nm": "ndvpp", "m": "dvpp", None: dvpp}[short]
     suffix += f".{long}" if long else ""
-    return f"{ASCEND_910}-{suffix}", f"{ASCEND_310P}-{suffix}"
+    return tuple(f"{resource}-{suffix}" for resource in _DIVIDED)

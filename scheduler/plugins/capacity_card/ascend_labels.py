@@ -24,6 +24,8 @@ ASCEND_LABELS: Final = (NPU_CHIP_NAME, CHIP_NAME, NPU_SERVER_TYPE, SERVER_TYPE, 
 _PREFIX: Final = "Ascend"
 _FAMILIES: Final = frozenset({"Ascend310", "Ascend310P", "Ascend910", "Ascend950"})
 """Names that stand for several models."""
+_FORMER_NAMES: Final = {"Ascend710": "Ascend310P"}
+"""Names in device plugins of before May 2022 -> the names since then."""
 _CHIP: Final = re.compile(r"(?:Ascend-?)?([0-9][A-Za-z0-9_.-]{0,31}(?<![-_.]))", re.IGNORECASE)
 _SERVER: Final = re.compile(r"(Ascend[0-9][A-Za-z0-9]{0,31})(?:-.*)?")
 _TYPE: Final = re.compile(r"(?:module|card)-(910b|a3)(?:-.*)?|(module|card|half)|(?:350|850|950)-.*")
@@ -34,7 +36,8 @@ _SPECIFIC: Final = re.compile(r"huawei\.com/(Ascend[0-9]{3}[A-Z][A-Za-z0-9]*(?:-
 def ascend_model(labels: Mapping[str, str]) -> str:
     """Returns the model of a node's NPUs: the first specific name, else the first name of a family; "" if no label
     names one."""
-    found = [model for key in ASCEND_LABELS if key in labels and (model := _READERS[key](labels[key]))]
+    named = (_READERS[key](labels[key]) for key in ASCEND_LABELS if key in labels)
+    found = [_FORMER_NAMES.get(model, model) for model in named if model]
     return next((model for model in found if model not in _FAMILIES), found[0] if found else "")
 
 

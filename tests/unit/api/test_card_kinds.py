@@ -122,6 +122,7 @@ def test_memory_that_is_written_in_another_unit_is_the_same_card(written: str, n
         ("huawei.com/Ascend910-16c", "vir16"),
         ("huawei.com/Ascend910-2c", "vir02"),
         ("huawei.com/Ascend310P-1c", "vir01"),
+        ("huawei.com/Ascend710-2c", "vir02"),
         ("huawei.com/Ascend310P-2c.1cpu", "vir02_1c"),
         ("huawei.com/Ascend910-3c.1cpu.8g", "vir03_1c_8g"),
         ("huawei.com/Ascend310P-4c.3cpu.ndvpp", "vir04_3c_ndvpp"),

@@ -42,6 +42,7 @@ CHIPS = "huawei.com/Ascend910"
         ({ACCELERATOR_TYPE: "850-SuperPod-Atlas-8"}, "Ascend950"),
         ({ACCELERATOR_TYPE: "half"}, "Ascend910"),
         ({ACCELERATOR: "huawei-Ascend310P"}, "Ascend310P"),
+        ({ACCELERATOR: "huawei-Ascend710"}, "Ascend310P"),
         ({SERVER_TYPE: "soc", ACCELERATOR: "huawei-Ascend310"}, "Ascend310"),
         ({ACCELERATOR: "huawei-npu"}, ""),
         ({ACCELERATOR: "nvidia", SERVER_TYPE: "soc"}, ""),
