@@ -152,7 +152,11 @@ class _RoomForTask:
         try:
             here = self._rules.guard.each(need.losing, here)
             candidates = in_eviction_order(session, here, session.queues[self._job.queue])
-            return self._attempt_in(need, row, self._best_order(need, row, candidates))
+            found = self._attempt_in(need, row, candidates)
+            # All candidates together were not enough, unless their queues could not lose all of them.
+            if not found.succeeded and need.losing is None:
+                return found
+            return self._cheapest_device(need, row, candidates, found)
         except PluginError as error:
             error.add_subject(node=session.nodes.names[row])
             raise
@@ -175,24 +179,29 @@ class _RoomForTask:
             candidates = [*first, *(task for task in candidates if task not in first)]
         return found
 
-    def _best_order(self, need: TaskNeed, row: int, candidates: list[Task]) -> list[Task]:
-        """Returns the candidates in the order in which the cheapest of them make room: device by device if the task
-        needs room on one device. Those that are evicted first in any case, by queue and priority, are the cheapest,
-        then the fewest."""
+    def _cheapest_device(
+        self, need: TaskNeed, row: int, candidates: Sequence[Task], found: NodeEviction
+    ) -> NodeEviction:
+        """Returns the evictions on the device where they are cheapest, if the task needs room on one device, else
+        ``found``, those of the candidates in their order. The cheapest are those that are evicted first in any case, by
+        queue and priority, then the fewest."""
+        orders = self._by_device(row, candidates)
+        if not orders:
+            return found
         ranks: dict[tuple[str, int, int], int] = {}
         rank_of: dict[str, int] = {}
-        orders = self._by_device(row, candidates)
-        for task in candidates if orders else ():
+        for task in candidates:
             job = self._session.jobs[task.job]
             rank_of[task.uid] = ranks.setdefault((job.queue, job.priority, task.priority), len(ranks))
-        costs: dict[int, tuple[float, ...]] = {}
-        for number, order in enumerate(orders):
-            found = self._attempt_in(need, row, order)
-            if found.succeeded:
-                costs[number] = (max((rank_of[task.uid] for task in found.evicted), default=0), *found.cost())
-                found.statement.discard()
-        best = min(costs, key=lambda number: costs[number], default=None)
-        return candidates if best is None else orders[best]
+        best: tuple[tuple[float, ...], Sequence[Task]] | None = None
+        for order in (candidates, *orders):
+            each = found if order is candidates else self._attempt_in(need, row, order)
+            if each.succeeded:
+                cost = (max((rank_of[task.uid] for task in each.evicted), default=0), *each.cost())
+                each.statement.discard()
+                if best is None or cost < best[0]:
+                    best = cost, order
+        return found if best is None else self._attempt_in(need, row, best[1])
 
     @cached_property
     def _devices_of(self) -> Callable[[int, str], tuple[int, ...]] | None:

@@ -1,8 +1,9 @@
 """Simulated NPU nodes in memory: Pods get their devices between two cycles, and chips fail on command."""
 
+import json
 from typing import Any
 
-from scheduler.api.kinds import CONFIG_MAP, NODE, POD
+from scheduler.api.kinds import ACJOB, CONFIG_MAP, NODE, POD
 from scheduler.api.names import ASCEND_310P, ASCEND_710, ASCEND_910, ASCEND_REAL, HCCL_RANK_INDEX, NPU_CORE
 from scheduler.cluster.memory import Simulation
 from scheduler.framework.configuration_file import parse_configuration
@@ -96,6 +97,39 @@ def test_pods_get_the_chips_that_a_device_plugin_of_2022_calls_ascend710() -> No
     chosen = annotation(simulation, ASCEND_710)
     assert sorted(chosen.values()) == ["Ascend710-0,Ascend710-1,Ascend710-2", "Ascend710-3,Ascend710-4,Ascend710-5"]
     assert annotation(simulation, ASCEND_REAL) == chosen
+
+
+def instance(name: str, group: str, chips: int) -> Raw:
+    """An instance of a MindIE service with a scaling rule: a Master and a Worker."""
+    names = {"mind-cluster/scaling-rule": "rule", "mind-cluster/group-name": group, "jobID": "service"}
+    requests = {ASCEND_910: str(chips)}
+    containers = [{"name": "ascend", "image": "i", "resources": {"requests": requests, "limits": requests}}]
+    template = {"spec": {"containers": containers, "nodeSelector": {"accelerator-type": "module-910b-8"}}}
+    return {
+        "apiVersion": "mindxdl.gitee.com/v1",
+        "kind": "AscendJob",
+        "metadata": {"name": name, "namespace": "default", "labels": {"framework": "pytorch", **names}},
+        "spec": {"replicaSpecs": {role: {"replicas": 1, "template": template} for role in ("Master", "Worker")}},
+    }
+
+
+def test_a_service_on_a_cluster_without_room_for_all_instances_runs_in_a_ratio_of_its_scaling_rule() -> None:
+    """Two nodes have room for two instances of 8 chips: not two for prefill, but one of each group."""
+    states = [[("prefill", 2), ("decode", 1)], [("prefill", 1), ("decode", 1)]]
+    groups = [
+        {"group_list": [{"group_name": k, "group_num": str(n), "server_num_per_group": "2"} for k, n in state]}
+        for state in states
+    ]
+    text = json.dumps({"version": "1.0", "elastic_scaling_list": groups})
+    metadata = {"name": "rule", "namespace": "default"}
+    rule = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"elastic_scaling.json": text}}
+    simulation = simulated("910b-8", 2, rule, instance("p0", "prefill", 4))
+    simulation.run()
+    for each in (instance("p1", "prefill", 4), instance("d0", "decode", 4)):
+        assert simulation.cluster.server.create(ACJOB, each)
+    simulation.run(20)
+    running = {name for name, pod in pods(simulation).items() if pod["status"].get("phase") == "Running"}
+    assert running == {"p0-master-0", "p0-worker-0", "d0-master-0", "d0-worker-0"}
 
 
 def test_pods_on_a_node_whose_kubelet_has_stopped_do_not_start() -> None:
