@@ -18,6 +18,7 @@ from scheduler.cli.role_flags import (
     verbosity_option,
 )
 from scheduler.cli.text import echo
+from scheduler.webhooks.contract import CardOverGrant
 from scheduler.webhooks.fields import dns_subdomain
 from scheduler.webhooks.routes import BINARY_DEFAULT, Route, routes
 
@@ -73,6 +74,12 @@ class Paths(click.ParamType[tuple[Route, ...]]):
 @boolean("--enable-root-queue-protection", default=True, help="Refuse changes to the amounts of the root queue.")
 @boolean("--enable-queue-allocated-pods-check", default=False, help="Refuse to delete queues with allocated Pods.")
 @boolean("--enable-dry-run-quota", default=True, help="Answer dry runs of vcjobs with the quota of their queue.")
+@click.option(
+    "--card-over-grant",
+    type=click.Choice([policy.value for policy in CardOverGrant]),
+    default=CardOverGrant.OFF.value,
+    help="Card quotas that add up to more cards than nodes have: accept, warn of, or refuse them.",
+)
 @click.option("--max-queue-depth", type=click.IntRange(1), default=5, help="Levels of queues below the root.")
 @click.option(
     "--graceful-shutdown-time",
@@ -107,6 +114,7 @@ def webhooks_command(
     enable_root_queue_protection: bool,
     enable_queue_allocated_pods_check: bool,
     enable_dry_run_quota: bool,
+    card_over_grant: str,
     max_queue_depth: int,
     graceful: float,
     kubeconfig: str,
@@ -166,6 +174,7 @@ def webhooks_command(
         queue_allocated_pods_check=enable_queue_allocated_pods_check,
         root_queue_protection=enable_root_queue_protection,
         max_queue_depth=max_queue_depth,
+        card_over_grant=CardOverGrant(card_over_grant),
         dry_run_quota=enable_dry_run_quota,
         queue_gates=SCHEDULING_GATES_QUEUE_ADMISSION in features,
     )

@@ -22,6 +22,12 @@ def quota_problems(annotations: Annotations) -> Iterator[str]:
         yield from _problems(key, parse_quota((annotations or {}).get(key)).problems, _COUNTS_REMEDY)
 
 
+def raised_quota(new: Annotations, old: Annotations) -> dict[str, float]:
+    """Card -> the number in a queue's new quota, in thousandths, if it is greater than in the old one."""
+    numbers, before = (parse_quota((each or {}).get(CARD_QUOTA)).amounts for each in (new, old))
+    return {names[0]: number for names, number in numbers.items() if number > before.get(names, 0.0)}
+
+
 def request_problems(annotations: Annotations) -> Iterator[str]:
     """The problems of a PodGroup's card request."""
     text = (annotations or {}).get(CARD_REQUEST)

@@ -42,6 +42,9 @@ class ValidationResult(msgspec.Struct, frozen=True):
     job_templates: list[tuple[int, str]] = []
     """The new steps of a JobFlow, each with its index and its JobTemplate. Code that has a client warns of JobTemplates
     that do not exist."""
+    card_quota: dict[str, float] = {}
+    """The cards of which a Queue gets more quota than before, and how many it gets, in thousandths. Code that has a
+    client compares them with the cards of the nodes."""
 
     def text(self, problems: Sequence[str] = ()) -> str:
         """The refusal, or "". ``problems``: for each template the text of the API server; empty if it was not asked."""
@@ -121,6 +124,17 @@ class ResourceGroup(msgspec.Struct, frozen=True):
     affinity: Json = msgspec.field(default_factory=dict)
 
 
+class CardOverGrant(StrEnum):
+    """What happens to a card quota with which all quotas add up to more cards than the nodes have."""
+
+    OFF = "off"
+    """It is stored."""
+    WARN = "warn"
+    """It is stored, with a warning."""
+    REFUSE = "refuse"
+    """It is refused."""
+
+
 class WebhookSettings(msgspec.Struct, frozen=True):
     """The configuration of the webhooks."""
 
@@ -133,6 +147,7 @@ class WebhookSettings(msgspec.Struct, frozen=True):
     """Refuse to delete a queue that has allocated Pods."""
     root_queue_protection: bool = True
     max_queue_depth: int = 5
+    card_over_grant: CardOverGrant = CardOverGrant.OFF
     dry_run_quota: bool = True
     """Answer a dry run of a vcjob with warnings about the quota of its queue."""
     queue_gates: bool = False

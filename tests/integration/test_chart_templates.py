@@ -87,6 +87,16 @@ def test_webhook_configurations_are_those_of_the_program(render: Render) -> None
         assert rendered["webhooks"] == wanted["webhooks"]
 
 
+@pytest.mark.parametrize(("value", "policy"), [("", "off"), ("off", "off"), ("false", "off"), ("warn", "warn")])
+def test_the_webhooks_may_list_nodes_only_if_they_compare_quotas_with_cards(
+    render: Render, value: str, policy: str
+) -> None:
+    objects = render(f"webhooks.cardOverGrant={value}") if value else render()
+    listed = [rule["verbs"] for rule in rules(objects, "webhooks") if "nodes" in rule["resources"]]
+    assert listed == ([] if policy == "off" else [["list"]])
+    assert f"--card-over-grant={policy}" in container(objects, "webhooks")["args"]
+
+
 def test_each_shard_has_a_scheduler_with_a_lease_and_the_right_to_its_claims(render: Render) -> None:
     objects = render("scheduler.shards={infer,train}")
     names = [f"{RELEASE}-scheduler-{shard}" for shard in ("infer", "train")]
@@ -183,7 +193,7 @@ def test_with_an_external_certificate_no_secret_is_created_or_may_be_read(render
     assert [each["metadata"]["name"] for each in objects if each["kind"] == "Secret"] == [f"{RELEASE}-signing-key"]
     assert "secrets" not in {resource for rule in rules(objects, "webhooks") for resource in rule["resources"]}
     (mount,) = [each for each in container(objects, "webhooks")["volumeMounts"] if each["name"] == "tls"]
-    flags = [word for word in container(objects, "webhooks")["args"] if word.startswith(("--tls", "--ca", "--cert"))]
+    flags = [word for word in container(objects, "webhooks")["args"] if word.startswith(("--tls", "--ca-", "--cert"))]
     assert [word.partition("=")[2] for word in flags] == [
         f"{mount['mountPath']}/{file}" for file in ("tls.crt", "tls.key", "ca.crt")
     ]
@@ -287,6 +297,7 @@ def test_rules_of_prometheus_have_the_contents_of_the_plain_file(
         ("scheduler.replicas=two", "/scheduler/replicas"),
         ("webhooks.admissions={/jobs/approve}", "/webhooks/admissions/0"),
         ("webhooks.timeoutSeconds=31", "/webhooks/timeoutSeconds"),
+        ("webhooks.cardOverGrant=forbid", "/webhooks/cardOverGrant"),
         ("scheduler.schedulePeriod=often", "/scheduler/schedulePeriod"),
         ("schedulerNames=", "/schedulerNames"),
         ("sheduler.replicas=2", "sheduler"),

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from controlplane import build
-from controlplane.manifests import CHART
+from controlplane.client import ApiError
+from controlplane.manifests import CHART, RELEASE
 from scheduler.api.kinds import NODE, QUEUE, object_path
 from scheduler.api.names import CARD_QUOTA
 from scheduler.api.quantity import parse_quantity
@@ -22,7 +23,7 @@ from tests.integration.dashboard_svg import legend
 from tests.integration.installation import Installation
 from tests.integration.programs import run
 from tests.integration.prometheus import Prometheus
-from tests.integration.scraped import CARD, DASHBOARDS, scraped_installation, with_values
+from tests.integration.scraped import CARD, DASHBOARDS, queue, scraped_installation, with_values
 from tests.integration.stage import or_skipped, wait
 
 pytestmark = pytest.mark.controlplane
@@ -170,6 +171,29 @@ def test_a_node_that_leaves_is_an_alert_with_queue_card_and_numbers_until_it_is_
     status = {key: node["status"][key] for key in ("capacity", "allocatable", "conditions") if key in node["status"]}
     api.create(NODE.path, {"metadata": metadata, "status": status})
     wait(lambda: not alerts() and card()["healthy"] == "16", 60, alerts)
+
+
+def test_admission_refuses_a_quota_of_more_cards_than_nodes_have_if_the_chart_says_so(
+    running: tuple[Installation, Prometheus, float],
+) -> None:
+    installed, _, _ = running
+    api = installed.api
+    api.patch(object_path(QUEUE, "", "research"), {"metadata": {"annotations": {CARD_QUOTA: json.dumps({CARD: 15})}}})
+    api.create(QUEUE.path, queue("accepted", {"weight": 1}, 100))  # by default, over-granting is allowed
+    installed.helm("upgrade", RELEASE, CHART, "--reuse-values", "--set=webhooks.cardOverGrant=refuse")
+    installed.roles.pop("webhooks").process.stop()
+    installed.start("webhooks")
+
+    def refused(name: str, cards: int) -> str:
+        with pytest.raises(ApiError) as error:
+            api.create(QUEUE.path, queue(name, {"weight": 1}, cards))
+        return str(error.value)
+
+    assert "116 granted, 16 existing, 16 healthy; quota of this queue: 1" in refused("speech", 1)
+    lower = {"metadata": {"annotations": {CARD_QUOTA: json.dumps({CARD: 0})}}}
+    api.patch(object_path(QUEUE, "", "accepted"), lower)  # a lower quota is accepted in any case
+    api.create(QUEUE.path, queue("speech", {"weight": 1}, 1))
+    assert f"{CARD}: 17 granted, 16 existing, 16 healthy; quota of this queue: 1" in refused("right-after", 1)
 
 
 def _found(prometheus: Prometheus, query: str, began: float) -> bool:

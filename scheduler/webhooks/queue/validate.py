@@ -15,8 +15,16 @@ from scheduler.api.quantity import ExactAmount, QuantityError, parse_amount
 from scheduler.api.queue import CLOSED, CLOSING, OPEN, UNKNOWN
 from scheduler.api.resource import is_native
 from scheduler.api.scheduling import Queue, QueueSpec
-from scheduler.webhooks.cards import QUOTA_ANNOTATIONS, quota_problems
-from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, Operation, WebhookSettings
+from scheduler.webhooks.cards import QUOTA_ANNOTATIONS, quota_problems, raised_quota
+from scheduler.webhooks.contract import (
+    AdmissionRequest,
+    CardOverGrant,
+    ClusterView,
+    Json,
+    Operation,
+    ValidationResult,
+    WebhookSettings,
+)
 from scheduler.webhooks.decoding import DecodingError, decode, validator
 from scheduler.webhooks.fields import aggregate, invalid, qualified_name, quote
 from scheduler.webhooks.queue.hierarchy import (
@@ -60,14 +68,27 @@ _STATES: Final = ("", OPEN, CLOSED, CLOSING, UNKNOWN)
 """The states that a user requests, and those that the controllers write."""
 
 
-def validate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
-    """The first problem, or ""."""
+def validate(request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str | ValidationResult:
+    """The first problem, or "". The quota of a valid write may remain to be compared with the cards of the nodes."""
     if request.operation is Operation.DELETE:
         return _deletion_problem(request.name or _name_of_deleted(request.old), cluster, settings)
-    return _write_problem(request, cluster, settings)
+    return _write(request, cluster, settings)
 
 
 @validator(Queue)
+def _write(
+    queue: Queue, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings
+) -> str | ValidationResult:
+    problem = _write_problem(queue, request, cluster, settings)
+    if problem or settings.card_over_grant is CardOverGrant.OFF:
+        return problem
+    return ValidationResult(card_quota=raised_quota(queue.metadata.annotations, _annotations(_old_queue(request))))
+
+
+def _annotations(queue: Queue | None) -> dict[str, str] | None:
+    return None if queue is None else queue.metadata.annotations
+
+
 def _write_problem(queue: Queue, request: AdmissionRequest, cluster: ClusterView, settings: WebhookSettings) -> str:
     old = _old_queue(request)
     # What is invalid in the stored queue must not block other changes, such as those of the controllers.

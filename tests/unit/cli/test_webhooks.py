@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
 from scheduler.cluster.kube.admission.role import CertificateFiles, CertificateSecret, RoleSettings
-from scheduler.webhooks.contract import WebhookSettings
+from scheduler.webhooks.contract import CardOverGrant, WebhookSettings
 from scheduler.webhooks.routes import BINARY_DEFAULT
 
 STARTED: list[tuple[RoleSettings, WebhookSettings]] = []
@@ -81,6 +81,13 @@ def test_the_defaults_are_volcanos() -> None:
     assert tuple(route.path for route in settings.routes) == BINARY_DEFAULT
     assert (settings.port, settings.qps, settings.burst, settings.health_address) == (8443, 50, 100, ":11251")
     assert rules.scheduler_names == ("volcano-py",)
+    assert rules.card_over_grant is CardOverGrant.OFF
+
+
+@pytest.mark.parametrize("policy", CardOverGrant)
+def test_what_happens_to_quotas_beyond_the_cards_of_nodes_is_a_flag(policy: CardOverGrant) -> None:
+    _, rules = started(URL, f"--card-over-grant={policy.value}")
+    assert rules.card_over_grant is policy
 
 
 def test_a_created_certificate_is_valid_for_the_service_and_the_url() -> None:

@@ -1,22 +1,25 @@
-"""Reads objects from the API server that a decision needs: queues that the watch has not delivered yet, and the names
-of JobTemplates.
+"""Reads objects from the API server that a decision needs: queues that the watch has not delivered yet, the names of
+JobTemplates, and the Nodes and Queues with which a card quota is compared.
 
-JobTemplates are not watched: a watch lags behind, so one that is created just before its JobFlow would be missing.
+These are not watched, or read again: a watch lags behind, so one that is created just before would be missing.
 """
 
 import asyncio
 from collections.abc import Collection, Iterable
-from typing import Final
+from contextlib import aclosing
+from typing import Final, TypeVar
 
 import msgspec
 import structlog
 
-from scheduler.api.kinds import JOB_TEMPLATE, QUEUE, object_path
+from scheduler.api.kinds import JOB_TEMPLATE, NODE, QUEUE, Kind, object_path
+from scheduler.api.objects import Node
 from scheduler.api.scheduling import Queue
 from scheduler.cluster.kube.transport.client import METADATA_LIST, ApiClient
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, status_of
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
-from scheduler.cluster.kube.watch.pages import Headed, Page
+from scheduler.cluster.kube.transport.sources import WatchSource
+from scheduler.cluster.kube.watch.pages import GoneError, Headed, Page, pages_of_objects
 from scheduler.observability.role_metrics import AdmissionMetrics
 from scheduler.webhooks.fields import dns_subdomain
 
@@ -24,6 +27,9 @@ PAGE_SIZE: Final = 500
 MAX_PAGES: Final = 10
 """Pages that are read. If a namespace has more JobTemplates, it is not known which exist."""
 _decode: Final = msgspec.json.Decoder(Page[Headed]).decode
+_NODES: Final = msgspec.json.Decoder(Node)
+_QUEUES: Final = msgspec.json.Decoder(Queue)
+T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
@@ -54,6 +60,24 @@ class ClusterReader:
             return None
         self._metrics.queue_reads.labels("found").inc()
         return queue
+
+    async def nodes_and_queues(self, seconds: float) -> tuple[list[Node], list[Queue]] | None:
+        """All Nodes and Queues as they are stored now; None if they are not known in time. Objects that cannot be
+        decoded are left out."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.gather(self._every(NODE, _NODES), self._every(QUEUE, _QUEUES))
+        except (TimeoutError, GoneError, *REQUEST_ERRORS) as error:
+            log.warning("reading Nodes and Queues failed", error=str(error) or "no answer in time")
+        return None
+
+    async def _every(self, kind: Kind, decoder: "msgspec.json.Decoder[T]") -> list[T]:
+        """Reads all objects of a kind, page by page. Raises GoneError and REQUEST_ERRORS."""
+        found: list[T] = []
+        async with aclosing(pages_of_objects(self._client, WatchSource(kind), PAGE_SIZE, decoder)) as pages:
+            async for page in pages:
+                found += [listed.object for listed in page.items or () if listed.object is not None]
+        return found
 
     async def job_templates(self, namespace: str, seconds: float) -> Collection[str] | None:
         """The names of all JobTemplates of a namespace; None if they are not known in time."""

@@ -1,9 +1,10 @@
 """Handles reviews: decides on each in this process or in the worker process, reads the queues that the watch has not
-delivered, has Pod templates validated by the API server, and looks up the JobTemplates of JobFlows."""
+delivered, has Pod templates validated by the API server, looks up the JobTemplates of JobFlows, and compares card
+quotas with the cards of Nodes."""
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 from msgspec.structs import replace
@@ -16,7 +17,8 @@ from scheduler.cluster.kube.admission.review_queue import QueueFullError, Review
 from scheduler.cluster.kube.admission.templates import NotValidatedError, TemplateValidator
 from scheduler.cluster.kube.admission.worker_process import WorkerError
 from scheduler.observability.role_metrics import AdmissionMetrics
-from scheduler.webhooks.contract import WebhookSettings
+from scheduler.webhooks.contract import CardOverGrant, WebhookSettings
+from scheduler.webhooks.fields import truncated
 from scheduler.webhooks.jobflow import missing_templates
 from scheduler.webhooks.routes import Route
 
@@ -84,6 +86,8 @@ class ReviewHandler:
             outcome = await self._validate_templates(outcome, max(0.0, end - time.perf_counter()))
         if outcome.validation.job_templates and outcome.answer:
             outcome = await self._warn_of_missing_templates(outcome, max(0.0, end - time.perf_counter()))
+        if outcome.validation.card_quota and outcome.answer:
+            outcome = await self._compare_card_quota(outcome, max(0.0, end - time.perf_counter()))
         where = {"path": route.path, "namespace": outcome.namespace, "name": outcome.name}
         if outcome.traceback:
             log.error("deciding on a review failed", exception=outcome.traceback, **where)
@@ -126,7 +130,27 @@ class ReviewHandler:
         """Adds warnings about JobTemplates that do not exist to the answer; none if that is not known in time."""
         existing = await self._reader.job_templates(outcome.namespace, min(seconds, READ_SECONDS))
         missing = [] if existing is None else missing_templates(outcome.validation.job_templates, existing)
-        return replace(outcome, answer=allowed(outcome.uid, warnings=[*outcome.warnings, *missing]))
+        return _with_warnings(outcome, missing)
+
+    async def _compare_card_quota(self, outcome: ReviewOutcome, seconds: float) -> ReviewOutcome:
+        """Refuses a quota that grants more cards than nodes have, or adds warnings to the answer. Raises
+        NotValidatedError when it would be refused and the nodes cannot be read."""
+        from scheduler.plugins.capacity_card.over_grant import REFUSED, over_grants  # it loads all plugins
+
+        refuses = self._settings().card_over_grant is CardOverGrant.REFUSE
+        cluster = await self._reader.nodes_and_queues(seconds)
+        if cluster is None:
+            text = "the card quota could not be compared with the cards of the nodes, which could not be read in time"
+            if refuses:
+                raise NotValidatedError(f"{text}; try again")
+            return _with_warnings(outcome, [text])
+        nodes, queues = cluster
+        raised = outcome.validation.card_quota
+        found = await asyncio.to_thread(over_grants, outcome.name, raised, queues, nodes)
+        refused = [each.message for each in found if refuses and each.problem in REFUSED]
+        if refused:
+            return replace(outcome, result=Result.DENIED, answer=b"", refusal=truncated("; ".join(refused)))
+        return _with_warnings(outcome, [each.message for each in found])
 
     async def _decide(
         self, route: Route, body: bytes, known: Mapping[str, Queue], settings: WebhookSettings
@@ -134,3 +158,8 @@ class ReviewHandler:
         if is_small(body):
             return decide(route, body, DecisionView(self._view, known), settings)
         return await self._review_queue.decide(route.path, body, known.values(), settings)
+
+
+def _with_warnings(outcome: ReviewOutcome, warnings: Sequence[str]) -> ReviewOutcome:
+    """The outcome of an allowed write with more warnings in the answer."""
+    return replace(outcome, answer=allowed(outcome.uid, warnings=[*outcome.warnings, *warnings]))

@@ -17,6 +17,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from scheduler.api.kinds import QUEUE
+from scheduler.api.names import CARD_QUOTA
 from scheduler.api.objects import ObjectMeta
 from scheduler.api.scheduling import Queue, QueueSpec, QueueStatus
 from scheduler.cluster.kube.admission.cluster_reader import MAX_PAGES, ClusterReader
@@ -35,7 +36,7 @@ from scheduler.cluster.kube.serving.certificates import KeyMaterial, renewed, to
 from scheduler.cluster.kube.serving.tls import ServingContext, serving_context
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.observability.role_metrics import AdmissionMetrics
-from scheduler.webhooks.contract import AdmissionRequest, ClusterView, Json, WebhookSettings
+from scheduler.webhooks.contract import AdmissionRequest, CardOverGrant, ClusterView, Json, WebhookSettings
 from scheduler.webhooks.routes import Route, routes
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, serving
 
@@ -58,6 +59,7 @@ class World:
     def __init__(self, api: FakeApi, client: ApiClient, known: Iterable[Route]) -> None:
         self.api = api
         self.view = WatchedView()
+        self.settings = WebhookSettings(("volcano",))
         self.metrics = AdmissionMetrics()
         self.tls = ServingContext()
         self.trusted = key_material()
@@ -66,7 +68,7 @@ class World:
         review_handler = ReviewHandler(
             self.view,
             ClusterReader(client, self.metrics),
-            lambda: WebhookSettings(("volcano",)),
+            lambda: self.settings,
             self.metrics,
             self.review_queue,
             TemplateValidator(client, "ours"),
@@ -232,6 +234,108 @@ def test_an_update_warns_of_the_templates_of_new_steps_only() -> None:
             labelled = job_flow("train", "gone", labels={"a": "b"})
             assert "warnings" not in await world.ask("/jobflows/validate", labelled, "UPDATE", oldObject=old)
             assert len(world.api.to("GET", JOB_TEMPLATES)) == 1
+
+    run(scenario)
+
+
+NODES = "/api/v1/nodes"
+
+
+def with_quota(name: str, **quota: int) -> Json:
+    """``quota``: by card, with _ for -."""
+    text = json.dumps({card.replace("_", "-"): number for card, number in quota.items()})
+    return {"metadata": {"name": name, "annotations": {CARD_QUOTA: text}}, "spec": {"weight": 1}}
+
+
+def serve_cards(world: World, healthy: int = 10, *queues: Json) -> None:
+    """The API server has a node with ten cards, in a second page, and these queues."""
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "10"}
+    amounts = {"capacity": {"nvidia.com/gpu": "10"}, "allocatable": {"nvidia.com/gpu": str(healthy)}}
+
+    async def nodes(call: Call, request: web.Request) -> Answer:
+        if "continue" in call.query:
+            return {"metadata": {}, "items": [{"metadata": {"name": "n", "labels": labels}, "status": amounts}]}
+        return {"metadata": {"continue": "1"}, "items": [{"metadata": {"name": "cpu"}}]}
+
+    world.api.on("GET", NODES, nodes)
+    world.api.answer("GET", QUEUES, {"metadata": {}, "items": list(queues)})
+
+
+@pytest.mark.parametrize("padding", [0, 100_000])
+@pytest.mark.parametrize("policy", CardOverGrant)
+def test_a_quota_that_grants_more_cards_than_nodes_have_is_accepted_warned_of_or_refused(
+    policy: CardOverGrant, padding: int
+) -> None:
+    """A large review is decided on in the worker process."""
+
+    async def scenario() -> None:
+        async with running_server() as world:
+            world.settings = replace(world.settings, card_over_grant=policy)
+            serve_cards(world, 10, with_quota("other", NVIDIA_H200=5))
+            obj = with_quota("q", NVIDIA_H200=6)
+            obj["metadata"]["annotations"]["note"] = "x" * padding
+            response = await world.ask("/queues/validate", obj)
+            text = (
+                f"metadata.annotations[{CARD_QUOTA}]: the quotas of all queues add up to more cards than the nodes "
+                "have: NVIDIA-H200: 11 granted, 10 existing, 10 healthy; quota of this queue: 6"
+            )
+            match policy:
+                case CardOverGrant.OFF:
+                    assert response == {"uid": "u-1", "allowed": True}
+                    assert not world.api.to("GET", NODES)
+                case CardOverGrant.WARN:
+                    assert response == {"uid": "u-1", "allowed": True, "warnings": [text]}
+                case CardOverGrant.REFUSE:
+                    assert response == {"uid": "u-1", "allowed": False, "status": {"code": 400, "message": text}}
+
+    run(scenario)
+
+
+def test_only_a_raised_quota_is_compared_with_the_cards() -> None:
+    async def scenario() -> None:
+        async with running_server() as world:
+            world.settings = replace(world.settings, card_over_grant=CardOverGrant.REFUSE)
+            old = with_quota("q", NVIDIA_H200=20)
+            serve_cards(world, 10, old)
+            for new in (
+                with_quota("q", NVIDIA_H200=20),
+                with_quota("q", NVIDIA_H200=15, NVIDIA_H800=0),
+                with_quota("q"),
+                {"metadata": {"name": "q"}, "spec": {"weight": 7}},
+            ):
+                assert (await world.ask("/queues/validate", new, "UPDATE", oldObject=old))["allowed"]
+            assert not world.api.to("GET", NODES)
+            more = with_quota("q", NVIDIA_H200=21)
+            assert not (await world.ask("/queues/validate", more, "UPDATE", oldObject=old))["allowed"]
+
+    run(scenario)
+
+
+def test_cards_that_are_not_healthy_are_a_warning_only() -> None:
+    async def scenario() -> None:
+        async with running_server() as world:
+            world.settings = replace(world.settings, card_over_grant=CardOverGrant.REFUSE)
+            serve_cards(world, 9)
+            response = await world.ask("/queues/validate", with_quota("q", NVIDIA_H200=10))
+            assert response["allowed"] and "10 granted, 10 existing, 9 healthy" in response["warnings"][0]
+            response = await world.ask("/queues/validate", with_quota("q", NVIDIA_H800=1))
+            assert not response["allowed"] and "no node has the card 'NVIDIA-H800'" in response["status"]["message"]
+
+    run(scenario)
+
+
+def test_if_nodes_cannot_be_read_the_quota_is_not_stored_or_stored_with_a_warning() -> None:
+    async def scenario() -> None:
+        async with running_server() as world:
+            serve_cards(world)
+            world.api.answer("GET", NODES, {"message": "no"}, 403)
+            world.settings = replace(world.settings, card_over_grant=CardOverGrant.REFUSE)
+            body = review("/queues/validate", with_quota("q", NVIDIA_H200=1))
+            status, text = await world.post("/queues/validate", body)
+            assert status == 500 and b"could not be compared with the cards of the nodes" in text
+            world.settings = replace(world.settings, card_over_grant=CardOverGrant.WARN)
+            response = await world.ask("/queues/validate", with_quota("q", NVIDIA_H200=1))
+            assert response["allowed"] and "could not be compared" in response["warnings"][0]
 
     run(scenario)
 
