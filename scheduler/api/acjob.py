@@ -27,6 +27,8 @@ SUSPENDED: Final = "Suspended"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 """Types of conditions."""
+POD_CREATE_FAILED: Final = "PodCreateFailed"
+"""The reason of a condition: the job creates no Pods now."""
 BACKUP: Final = "backup"
 """Value of the annotation ``podType``."""
 

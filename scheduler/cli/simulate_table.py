@@ -11,7 +11,7 @@ from scheduler.api.written_amounts import readable_text
 from scheduler.cli.output import Column, RowTable
 from scheduler.cli.text import styled
 from scheduler.cluster.memory import SimulationReport
-from scheduler.explain.unconsidered import why_unconsidered
+from scheduler.explain.unconsidered import why_unconsidered, why_without_pods
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.session import Session
 
@@ -30,7 +30,7 @@ def report_lines(report: SimulationReport, warnings: Iterable[str] = ()) -> Iter
     unbound = [pod for pod in pods if not pod["spec"].get("nodeName")]
     waiting = _waiting(report, unbound, _of(EVENT, objects))
     yield from _section(f"Waiting ({len(unbound)})", _WAITING, waiting)
-    yield from _section("PodGroups", _GROUPS, _groups(_of(POD_GROUP, objects), pods, waiting))
+    yield from _section("PodGroups", _GROUPS, _groups(report, _of(POD_GROUP, objects), pods, waiting))
     queues = list(_queues(_of(QUEUE, objects)))
     divided = any(row.deserved for row in queues)
     yield from _section("Queues", (*_QUEUES, *((_DESERVED,) if divided else ()), _CAPABILITY), queues)
@@ -142,8 +142,8 @@ class _Group(NamedTuple):
     raw: Raw
     bound: int
     pods: int
-    pods_wait: str
-    """Why a Pod waits; "" if none does."""
+    waits: str
+    """Why a Pod waits, or why there are none; "" if it is not known."""
 
     @property
     def phase(self) -> str:
@@ -155,10 +155,10 @@ class _Group(NamedTuple):
         if self.phase in _DONE:
             return ""
         found = next((str(c.get("message", "")) for c in conditions if c["type"] == "Unschedulable"), "")
-        return found or self.pods_wait or ("" if self.pods else "it has no Pods")
+        return found or self.waits or ("" if self.pods else "it has no Pods")
 
 
-def _groups(groups: list[Raw], pods: list[Raw], waiting: list[_Waiting]) -> list[_Group]:
+def _groups(report: SimulationReport, groups: list[Raw], pods: list[Raw], waiting: list[_Waiting]) -> list[_Group]:
     why = {(row.namespace, row.group): row.why for row in reversed(waiting)}
     members: dict[tuple[str, str], list[Raw]] = defaultdict(list)
     for pod in pods:
@@ -167,7 +167,8 @@ def _groups(groups: list[Raw], pods: list[Raw], waiting: list[_Waiting]) -> list
     for group in groups:
         key = group["metadata"]["namespace"], group["metadata"]["name"]
         own = members[key]
-        rows.append(_Group(group, sum(1 for pod in own if pod["spec"].get("nodeName")), len(own), why.get(key, "")))
+        waits = why.get(key, "") if own else why_without_pods(report.cluster.server, group)
+        rows.append(_Group(group, sum(1 for pod in own if pod["spec"].get("nodeName")), len(own), waits))
     return rows
 
 

@@ -21,7 +21,14 @@ from scheduler.explain.queues import queue_amounts, queue_position
 from scheduler.explain.search import smallest_changes
 from scheduler.explain.target import Goal, Target, asks_for_no_pods, ended, find_target, gets_nodes_afterwards, goal_of
 from scheduler.explain.traced_session import TracedSession
-from scheduler.explain.unconsidered import ordered_tasks, other_scheduler, refused_pods, scheduler_of, time_out
+from scheduler.explain.unconsidered import (
+    ordered_tasks,
+    other_scheduler,
+    refused_pods,
+    scheduler_of,
+    time_out,
+    why_without_pods,
+)
 from scheduler.framework.cycle import open_plugins
 from scheduler.framework.remedies.evidence import Evidence
 from scheduler.framework.remedies.gates import Gate, GateKind
@@ -137,7 +144,9 @@ def _without_scheduling(
         return Outlook.WAITS, message, [Gate(GateKind.OWNER, message)]
     refused = list(refused_pods(cluster.server, target.job))
     if not job.size and not job.waiting_for_queue and not refused:
-        message = "it is admitted to its queue and has no Pods: its owner has not created them"
+        namespace, _, group = target.job.partition("/")
+        why = why_without_pods(cluster.server, cluster.server.find(POD_GROUP, namespace, group) or {"metadata": {}})
+        message = f"it is admitted to its queue and has no Pods: {why or 'its owner has not created them'}"
         return Outlook.WAITS, message, [Gate(GateKind.OWNER, message)]
     return None
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from scheduler.api.acjob import POD_CREATE_FAILED
 from scheduler.api.batch import Action, Job, JobEvent, JobPhase
-from scheduler.api.kinds import POD, POD_GROUP, VCJOB
+from scheduler.api.kinds import ACJOB, POD, POD_GROUP, VCJOB, find_kind
 from scheduler.api.messages import did_you_mean
 from scheduler.api.names import EVENT_WARNING, GROUP_NAME, KUBE_SCHEDULER
 from scheduler.api.objects import Pod
@@ -51,6 +52,18 @@ def why_unconsidered(cluster: MemoryCluster, pod: Raw, schedulers: Sequence[str]
     conditions = ((stored or {}).get("status") or {}).get("conditions") or ()
     message = next((str(each.get("message") or "") for each in reversed(conditions)), "")
     return message or "no session has considered it"
+
+
+def why_without_pods(server: MemoryServer, group: Raw) -> str:
+    """Why the owner of a PodGroup has not created its Pods: what an AscendJob says about its scaling rule; "" if
+    nothing is known."""
+    owners = group["metadata"].get("ownerReferences") or ()
+    for owner in owners:
+        if find_kind(owner.get("apiVersion", ""), owner.get("kind", "")) is ACJOB:
+            raw = server.find(ACJOB, group["metadata"]["namespace"], owner.get("name", "")) or {}
+            last: Raw = next(reversed((raw.get("status") or {}).get("conditions") or ()), {})
+            return str(last.get("message", "")) if last.get("reason") == POD_CREATE_FAILED else ""
+    return ""
 
 
 def refused_pods(server: MemoryServer, job: str) -> Iterator[Gate]:

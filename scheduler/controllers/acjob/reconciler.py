@@ -13,6 +13,7 @@ from scheduler.api.acjob import (
     FAILED,
     FRAMEWORK,
     LEADERS,
+    POD_CREATE_FAILED,
     RESTARTING,
     RUNNING,
     SUCCEEDED,
@@ -238,7 +239,7 @@ class AscendJobReconciler:
             return False
         text = f"job {self._where} can't create pod, try later: {reason}"
         type = RESTARTING if job.has(RUNNING) or job.has(RESTARTING) else CREATED
-        change = ConditionChange(type, "PodCreateFailed", text)
+        change = ConditionChange(type, POD_CREATE_FAILED, text)
         plan.then(*self._status([change], replica_statuses(job, roles, existing)))
         plan.after = state.rule_due - self._now
         return True

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from scheduler.api.names import QUEUE_ALLOCATION_GATE
 from scheduler.cli.main import main
 from tests.builders import Raw, group, node, pod, pods, queue
+from tests.unit.explain.test_workloads import waiting_instance
 
 PLAIN = "actions: enqueue, allocate, backfill\ntiers:\n- plugins: [{name: priority}, {name: gang}]\n"
 
@@ -579,3 +580,9 @@ def test_yaml_quotes_strings_that_other_readers_take_for_numbers(conf: str, tmp_
     path = written(tmp_path / "c.yaml", {**config, "data": {"commit": "12e4567"}})
 
     assert 'commit: "12e4567"' in run("-f", path, "--scheduler-conf", conf, "-o", "yaml").stdout
+
+
+def test_the_table_of_pod_groups_says_why_a_job_creates_no_pods(conf: str, tmp_path: Path) -> None:
+    result = run("-f", written(tmp_path / "input.yaml", *waiting_instance()), "--scheduler-conf", conf)
+    assert result.exit_code == 0, result.output
+    assert "job default/train can't create pod, try later: ConfigMap r, which the label" in result.stdout

@@ -30,6 +30,25 @@ def deployment(replicas: int = 2, group: str = "") -> Raw:
     return workload("apps/v1", "Deployment", "web", replicas=replicas, selector=selector, template=its_template)
 
 
+def waiting_instance() -> list[Raw]:
+    """An instance of a service whose scaling rule does not exist, and a node."""
+    labels = {"framework": "pytorch", "mind-cluster/scaling-rule": "r", "mind-cluster/group-name": "g", "jobID": "s"}
+    container = {"name": "ascend", "image": "a:1"}
+    master = {"template": {"spec": {"schedulerName": NAME, "containers": [container]}}}
+    raw = workload("mindxdl.gitee.com/v1", "AscendJob", "train", replicaSpecs={"Master": master})
+    raw["metadata"]["labels"] = labels
+    return [node("n", "4c+8Gi"), raw]
+
+
+@pytest.mark.parametrize("kind", ["acjob", "podgroup"])
+def test_an_ascend_job_that_waits_because_of_its_scaling_rule_says_so(kind: str) -> None:
+    objects = run_first(*waiting_instance())
+    (name,) = (raw["metadata"]["name"] for raw in objects if raw["kind"] == "PodGroup")
+    it = explained(kind, "train" if kind == "acjob" else name, *objects)
+    assert it.outlook is Outlook.WAITS
+    assert "job default/train can't create pod, try later: ConfigMap r, which the label" in it.gates[0].message
+
+
 def run_first(*objects: Raw) -> list[Raw]:
     """The objects of a cluster when nothing changes any more."""
     simulation = Simulation(manifests(*objects), DEFAULT, [NAME])

@@ -34,6 +34,17 @@ def test_a_valid_job_is_admitted() -> None:
     assert refusal(running(ttlSecondsAfterFinished=0, backoffLimit=-1, cleanPodPolicy="None", suspend=True)) == ""
 
 
+def test_a_job_may_be_scaled_unless_it_would_have_fewer_pods_than_it_needs() -> None:
+    def scaled(workers: int, master: int = 1) -> dict[str, Any]:
+        policy = {"schedulingPolicy": {"minAvailable": 3}}
+        return acjob({"Master": role(master), "Worker": role(workers)}, run_policy=policy)
+
+    assert refusal(scaled(5), scaled(3)) == ""
+    assert refusal(scaled(2), scaled(3)) == ""
+    assert "minAvailable is 3, not 1 to the number of Pods, 2" in refusal(scaled(1), scaled(3))
+    assert "replicas of Master is 2, it must be only 1" in refusal(scaled(3, master=2), scaled(3))
+
+
 def test_the_api_server_validates_the_templates_of_the_roles_with_the_restart_policy_that_pods_get() -> None:
     master = role(restartPolicy="ExitCode") | {"restartPolicy": "ExitCode"}
     job = acjob({"Master": master, "Worker": role(3)})
@@ -52,6 +63,14 @@ def test_the_api_server_validates_the_templates_of_the_roles_with_the_restart_po
         (
             acjob({"Worker": role(2)}),
             "InvalidReplicaType: replicaType is not valid: a pytorch job needs the role ",
+        ),
+        (
+            acjob({"Master": role()}, labels={"mind-cluster/scaling-rule": "rule", "jobID": "service"}),
+            "InvalidScalingConfig: job train has no group name, please set label of mind-cluster/group-name=<the group",
+        ),
+        (
+            acjob({"Master": role()}, labels={"mind-cluster/scaling-rule": "rule", "mind-cluster/group-name": "g"}),
+            "InvalidScalingConfig: job train has no jobID, please set label of jobID=<the jobID of job>",
         ),
         (scheduled(queue="nowhere"), "InvalidQueue: queue nowhere does not exist"),
         (scheduled(minAvailable=5), "InvalidSpecs: schedulingPolicy.minAvailable is 5, not 1 to the number of Pods, 4"),
