@@ -45,20 +45,31 @@ result_of() {
   esac
 }
 
+# Deletes the namespace of an example, and what it has created outside. A parent queue is deleted after its children.
+clean() {
+  kubectl delete namespace "$namespace" --ignore-not-found "--wait=$2"
+  case $1 in
+  queues)
+    kubectl delete queue research-vision research-language --ignore-not-found
+    kubectl delete queue research --ignore-not-found
+    ;;
+  hypernodes) kubectl delete hypernode rack-a rack-b spine --ignore-not-found ;;
+  esac
+}
+
 helm test "$RELEASE" --namespace "$NAMESPACE" --timeout "$TIMEOUT"
 
 failed=()
 for example in $KIND_EXAMPLES; do
   namespace="example-$example"
   echo "== $example"
+  clean "$example" true
   kubectl create namespace "$namespace"
-  if { [ "$example" = command ] || create "$example"; } && result_of "$example"; then
-    run delete --wait=false --ignore-not-found --filename "deploy/examples/$example.yaml"
-  else
+  if ! { { [ "$example" = command ] || create "$example"; } && result_of "$example"; }; then
     failed+=("$example")
     run get jobs.batch.volcano.sh,podgroups,pods,events || true
   fi
-  kubectl delete namespace "$namespace" --wait=false
+  clean "$example" false
 done
 [ ${#failed[@]} -eq 0 ] || fail "without the described result: ${failed[*]}"
 echo "helm test and ${KIND_EXAMPLES// /, } have their described results"

@@ -110,9 +110,9 @@ def _runs(pod: dict[str, Any], installation: Installation) -> int:
 
 
 def _ends(pod: dict[str, Any]) -> bool:
-    """Whether the containers of a Pod end: those of jobs, except where the example suspends the running job."""
+    """Whether the containers of a Pod end: those of jobs, except where the script waits for a job that runs."""
     owners = {owner["kind"] for owner in pod["metadata"].get("ownerReferences", ())}
-    return "Job" in owners and pod["metadata"]["namespace"] != "example-command"
+    return "Job" in owners and pod["metadata"]["namespace"] not in ("example-command", "example-queues")
 
 
 def _annotations(pod: dict[str, Any]) -> dict[str, str]:

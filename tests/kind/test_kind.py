@@ -19,7 +19,7 @@ def cluster() -> Iterator[None]:
     """A cluster with the chart, deleted at the end; skips the tests if no container engine answers."""
     engine = subprocess.run([ROOT / "deploy" / "kind" / "engine.sh"], capture_output=True, text=True, check=False)
     if engine.returncode != 0:
-        pytest.skip(engine.stderr.strip())
+        pytest.skip(engine.stderr.strip().removeprefix("error: "))
     try:
         make("kind-up")
         yield
