@@ -23,7 +23,7 @@ from scheduler.api.task import Task, TaskClass, TaskStatus
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.simulation import MAX_CYCLES
-from scheduler.cluster.memory.submission import submit
+from scheduler.cluster.memory.submission import as_submitted, exists, submit
 from scheduler.explain.explaining import explain
 from scheduler.explain.explanation import Explanation, NotFoundError, Outlook
 from scheduler.explain.queues import queue_amounts
@@ -39,7 +39,7 @@ _RUNNING: Final = (Outlook.PLACED, Outlook.STARTS)
 _WHOLE: Final = (kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.BATCH_JOB)
 """Kinds without a minimum: they run when all their Pods have a node."""
 _LIFTED: Final = frozenset({GateKind.GATES, GateKind.OWNER, GateKind.GANG, GateKind.PIPELINED})
-"""Gates that do not say whether an empty cluster has room."""
+"""Gates that do not say whether an empty cluster has room, unless amounts are short, as under a ResourceQuota."""
 
 
 class Verdict(Enum):
@@ -119,15 +119,12 @@ def can_run(simulation: Simulation, beside: Sequence[Manifest], jobs: Sequence[S
     """The answers about jobs, which are submitted to the simulation. ``beside``: objects that are created before them.
     Raises ManifestError if one of these is invalid, or if a Job of Kubernetes has the name of a vcjob."""
     server = simulation.cluster.server
-    new = list[Manifest]()
-    for manifest in beside:
-        meta, kind = manifest.raw["metadata"], manifest.kind
-        known = kind is not None and server.find(kind, meta.get("namespace", ""), meta["name"]) is not None
-        if known:
+    known = [manifest for manifest in beside if manifest.kind is not None]  # of the others nothing depends
+    new = [each for each in known if not exists(server, each)]
+    for manifest in known:
+        if exists(server, manifest):
             submit(simulation.cluster, manifest)
-        elif kind is not None:
-            new.append(manifest)
-    simulation.change(new)
+    simulation.change([as_submitted(manifest) for manifest in new])
     for _ in range(MAX_CYCLES):  # waiting jobs that find nodes now are before the new ones
         if not simulation.cycle():
             break
@@ -147,7 +144,10 @@ def _answer(simulation: Simulation, job: Submitted) -> RunAnswer:
         return replace(answer, refusal=str(error), state="admission refuses it")
     counted = _counted(simulation, job, before)
     evictions = len(simulation.evictions)
-    found = _explained(simulation, job)
+    try:
+        found = _explained(simulation, job)
+    except NotFoundError as error:
+        raise ManifestError(str(error)) from None
     end = simulation.snapshot().jobs.get(found.group)
     answer.now, answer.state, answer.amounts = found, found.state, counted.amounts
     answer.admitted = end is not None and not end.waiting_for_queue
@@ -200,7 +200,7 @@ def _judge_waiting(simulation: Simulation, job: Submitted, answer: RunAnswer) ->
         return
     if found.outlook in _RUNNING:
         answer.fits_empty = True
-    elif not all(gate.kind in _LIFTED for gate in found.gates):
+    elif any(gate.kind not in _LIFTED or gate.shortages for gate in found.gates):
         answer.verdict, answer.fits_empty = Verdict.NEVER, False
 
 

@@ -8,7 +8,7 @@ from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.cluster.manifests import Manifest, ManifestError
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.raw_objects import Json, merged
-from scheduler.cluster.memory.server import ForbiddenError
+from scheduler.cluster.memory.server import ForbiddenError, MemoryServer
 
 _KEPT: Final = ("name", "namespace", "labels", "annotations")
 """The metadata that a client sets. An API server sets the others, or gives them no meaning in a new object."""
@@ -20,8 +20,8 @@ def submit(cluster: MemoryCluster, manifest: Manifest) -> None:
     kind = manifest.kind
     if kind is None:
         raise ManifestError(f"{manifest.where}: {manifest.raw['kind']} of {manifest.raw['apiVersion']} is not known")
-    raw = _written_by_client(manifest.raw, namespaced=kind.namespaced)
-    meta, server = raw["metadata"], cluster.server
+    raw, server = as_submitted(manifest).raw, cluster.server
+    meta = raw["metadata"]
     namespace, name = meta.get("namespace") or "", meta["name"]
     stored = server.find(kind, namespace, name)
     if stored is not None and kind is POD:
@@ -33,11 +33,19 @@ def submit(cluster: MemoryCluster, manifest: Manifest) -> None:
     cluster.refuse_malformed(manifest.where)
 
 
-def _written_by_client(raw: Json, *, namespaced: bool) -> Json:
+def exists(server: MemoryServer, manifest: Manifest) -> bool:
+    """Whether there is an object of the kind and name of a manifest."""
+    kind, meta = manifest.kind, as_submitted(manifest).raw["metadata"]
+    return kind is not None and server.find(kind, meta.get("namespace") or "", meta["name"]) is not None
+
+
+def as_submitted(manifest: Manifest) -> Manifest:
     """The object without what an API server sets or ignores."""
+    raw, kind = manifest.raw, manifest.kind
     meta = {key: raw["metadata"][key] for key in _KEPT if key in raw["metadata"]}
-    if namespaced:
+    if kind is not None and kind.namespaced:
         meta.setdefault("namespace", DEFAULT_NAMESPACE)
     else:
         meta.pop("namespace", None)
-    return {**{key: value for key, value in raw.items() if key != "status"}, "metadata": meta}
+    rest: Json = {key: value for key, value in raw.items() if key != "status"}
+    return Manifest(manifest.where, kind, {**rest, "metadata": meta})

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.api.kinds import CLAIM
 from scheduler.api.names import CARD_NAME, CARD_REQUEST
 from scheduler.cluster.manifests import ManifestError
 from scheduler.cluster.memory import Simulation
@@ -166,6 +167,16 @@ def test_a_resource_quota_of_the_namespace_refuses_a_pod_in_the_words_of_the_api
     )
 
 
+def test_pods_beyond_the_whole_resource_quota_of_the_namespace_never_run() -> None:
+    limit = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small", "namespace": "default"}}
+    limit["spec"] = {"hard": {"pods": "1"}}
+
+    it = answer([node("n1", "8c+8Gi"), limit], vcjob(cpu="1", replicas=2))
+
+    assert (it.verdict, it.pods) == (NEVER, 1)
+    assert it.empty is not None and any("exceeded quota: small" in gate.message for gate in it.empty.gates)
+
+
 # --- admission --------------------------------------------------------------------------------------------------------
 def test_what_admission_refuses_is_answered_in_its_words() -> None:
     it = answer([node("n1")], vcjob(queue="missing"))
@@ -256,6 +267,44 @@ def test_a_pod_with_scheduling_gates_waits_and_an_empty_cluster_says_nothing() -
     it = answer([node("n1")], pod("p", "1c", gated=True))
 
     assert (it.verdict, it.fits_empty) == (WAITS, None)
+
+
+def test_a_gang_with_scheduling_gates_waits() -> None:
+    asked = vcjob(cpu="1")
+    asked["spec"]["tasks"][0]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
+
+    it = answer([node("n1")], asked)
+
+    assert (it.verdict, it.fits_empty, it.pods) == (WAITS, None, 2)
+
+
+def test_a_status_of_an_object_is_not_submitted() -> None:
+    admitted = {**group("g", minimum=9, phase="Running"), "status": {"phase": "Running", "running": 9}}
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "default", "uid": "u"},
+        "spec": {},
+        "status": {"phase": "Bound"},
+    }
+    simulation = Simulation(manifests(node("n1")), DEFAULT, [NAME])
+    beside, jobs = submitted(manifests(admitted, pod("p", "1c", "g"), claim), "default")
+
+    (it,) = can_run(simulation, beside, jobs)
+
+    assert (it.verdict, it.placed) == (NEVER, 0)
+    stored = simulation.cluster.server.find(CLAIM, "default", "data")
+    assert stored is not None and stored["metadata"]["uid"] != "u"
+    assert (stored.get("status") or {}).get("phase") != "Bound"
+
+
+def test_a_finished_job_of_the_name_is_named() -> None:
+    done = {**vcjob(), "status": {"state": {"phase": "Completed"}}}
+    done["metadata"] = {**done["metadata"], "uid": "j"}
+
+    it = answer([node("n1"), done], vcjob())
+
+    assert (it.verdict, it.state) == (NEVER, "it is Completed")
 
 
 def test_a_suspended_job_waits() -> None:
