@@ -140,14 +140,11 @@ def _answer(simulation: Simulation, job: Submitted) -> RunAnswer:
     before = _opened(simulation.branch(), "").usage_by_queue()
     try:
         _submit(simulation, job)
-    except ManifestError as error:
-        return replace(answer, refusal=str(error), state="admission refuses it")
-    counted = _counted(simulation, job, before)
-    evictions = len(simulation.evictions)
-    try:
+        counted = _counted(simulation, job, before)
+        evictions = len(simulation.evictions)
         found = _explained(simulation, job)
-    except NotFoundError as error:
-        raise ManifestError(str(error)) from None
+    except (ManifestError, NotFoundError) as error:  # also of Pods from a malformed template
+        return replace(answer, refusal=str(error), state="it is refused")
     end = simulation.snapshot().jobs.get(found.group)
     answer.now, answer.state, answer.amounts = found, found.state, counted.amounts
     answer.admitted = end is not None and not end.waiting_for_queue

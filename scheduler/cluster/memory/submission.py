@@ -5,7 +5,7 @@ from typing import Final
 
 from scheduler.api.kinds import POD
 from scheduler.api.names import DEFAULT_NAMESPACE
-from scheduler.cluster.manifests import Manifest, ManifestError
+from scheduler.cluster.manifests import Manifest, ManifestError, decode
 from scheduler.cluster.memory.cluster import MemoryCluster
 from scheduler.cluster.memory.raw_objects import Json, merged
 from scheduler.cluster.memory.server import ForbiddenError, MemoryServer
@@ -21,6 +21,8 @@ def submit(cluster: MemoryCluster, manifest: Manifest) -> None:
     if kind is None:
         raise ManifestError(f"{manifest.where}: {manifest.raw['kind']} of {manifest.raw['apiVersion']} is not known")
     raw, server = as_submitted(manifest).raw, cluster.server
+    if kind.struct is not None:
+        decode(kind, raw, manifest.where)
     meta = raw["metadata"]
     namespace, name = meta.get("namespace") or "", meta["name"]
     stored = server.find(kind, namespace, name)

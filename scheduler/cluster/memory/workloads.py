@@ -234,11 +234,12 @@ class Workloads:
         pod, mounted = new_pod(STATEFUL_SET, stateful_set, name, {"labels": labels}), []
         meta = stateful_set["metadata"]
         claims = stateful_set["spec"].get("volumeClaimTemplates")
-        for template in claims if isinstance(claims, list) else ():
+        for template in _items(claims):
             if not isinstance(template, dict):
                 continue
             own = as_object(template.get("metadata"))
-            claim = f"{own.get('name', '')}-{meta['name']}-{ordinal}"
+            name_of_volume = str(own.get("name") or "")
+            claim = f"{name_of_volume}-{meta['name']}-{ordinal}"
             manifest = {
                 "apiVersion": CLAIM.api_version,
                 "kind": CLAIM.name,
@@ -250,11 +251,16 @@ class Workloads:
                 "spec": template.get("spec") or {},
             }
             self._server.create(CLAIM, manifest)
-            mounted.append({"name": own.get("name", ""), "persistentVolumeClaim": {"claimName": claim}})
+            mounted.append({"name": name_of_volume, "persistentVolumeClaim": {"claimName": claim}})
         names = {volume["name"] for volume in mounted}
         spec = pod["spec"]
-        others = [volume for volume in spec.get("volumes") or () if volume.get("name") not in names]
+        others = [volume for volume in _items(spec.get("volumes")) if as_object(volume).get("name") not in names]
         return {**pod, "spec": {**spec, "volumes": [*others, *mounted]} if mounted else spec}
+
+
+def _items(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty list."""
+    return value if isinstance(value, list) else []
 
 
 def _replica_set_namespace(pod: Json) -> str | None:

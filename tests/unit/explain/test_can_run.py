@@ -192,10 +192,30 @@ def test_a_closed_queue_refuses() -> None:
     assert it.verdict is NEVER and "queue `gold` status is `Closed`" in it.refusal
 
 
-def test_a_malformed_field_is_refused() -> None:
-    it = answer([node("n1")], pod("p", "many c"))
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (pod("p", "many c"), "many"),
+        ({**pod("p"), "spec": []}, "spec"),
+        ({**pod("p"), "spec": {"containers": 3}}, "containers"),
+        ({**vcjob(), "spec": {"tasks": "x"}}, "tasks"),
+        ({**group("g"), "spec": {"minMember": "x"}}, "minMember"),
+    ],
+)
+def test_a_malformed_field_is_refused(asked: Raw, words: str) -> None:
+    it = answer([node("n1")], asked)
 
-    assert it.verdict is NEVER and "many" in it.refusal
+    assert it.verdict is NEVER and words in it.refusal
+
+
+def test_a_malformed_pod_template_is_refused_with_its_field() -> None:
+    its = template()
+    its["spec"] = {**its["spec"], "volumes": [3]}
+    claims = [{"metadata": {"name": {}}, "spec": {}}, 3]
+
+    it = answer([node("n1")], workload("apps/v1", "StatefulSet", "s", template=its, volumeClaimTemplates=claims))
+
+    assert it.verdict is NEVER and "spec.volumes[0]: expected an object, got an integer" in it.refusal
 
 
 # --- kinds ------------------------------------------------------------------------------------------------------------
