@@ -149,6 +149,8 @@ class QueueAllocated(msgspec.Struct, frozen=True):
     """The amounts that it deserves, without zeros. None: as before."""
     only_deserved: bool = False
     """Whether nothing but ``deserved`` differs from before."""
+    without_queue: dict[str, Any] | None = None
+    """Of the root: ``allocated`` and ``cards`` of the Pods that count in no queue. None: there are none."""
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False):

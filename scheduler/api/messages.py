@@ -136,16 +136,19 @@ def value_of(value: object) -> str:
 
 
 def card_summary(cards: object) -> str:
-    """The used amount and the quota of each card, with a note on its other amounts, and on those of the cluster if the
-    quotas have a problem: ``NVIDIA-H200=3/3 (5 requested),NVIDIA-H800=0/2 (11 granted, 10 existing, 10 healthy)``; ""
-    if there are none. ``cards``: ``status.cards``, of any shape."""
+    """The used amount and the quota, if any, of each card, with a note on its other amounts, and on those of the
+    cluster if the quotas have a problem: ``NVIDIA-H200=3/3 (5 requested),NVIDIA-H800=0/2 (11 granted, 10 existing, 10
+    healthy)``; "" if there are none. ``cards``: ``status.cards``, of any shape."""
 
     def note(its: Mapping[str, object]) -> str:
         totals = [f"{its.get(key)} {key}" for key in ("granted", "existing", "healthy")] if its.get("problem") else ()
         return ", ".join(filter(None, (usage_note(its), *totals)))
 
+    def numbers(its: Mapping[str, object]) -> str:
+        return "/".join(str(its.get(key)) for key in ("used", "quota") if key in its)
+
     return ",".join(
-        f"{name}={its.get('used')}/{its.get('quota')}" + (f" ({text})" if (text := note(its)) else "")
+        f"{name}={numbers(its)}" + (f" ({text})" if (text := note(its)) else "")
         for name, its in cards_in(cards).items()
     )
 

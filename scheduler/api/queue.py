@@ -7,6 +7,7 @@ devices, is not known before the allocation.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler.api.dra import EXACT_COUNT, ResourceClaimSpec
 from scheduler.api.names import DEVICE_CAPACITY_QUOTA, DEVICE_CLASS_QUOTA, ROOT_QUEUE
@@ -61,6 +62,8 @@ class Queue:
     resource definition does not store it."""
     shown_deserved: dict[str, str] | None = None
     """status.deserved, as ``cards``. None: there is none."""
+    without_queue: dict[str, Any] | None = None
+    """status.withoutQueue, as ``cards``. None: there is none."""
 
     @property
     def open(self) -> bool:

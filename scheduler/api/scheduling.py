@@ -100,6 +100,8 @@ class QueueStatus(Wire):
     """Written by the scheduler (``Queue.cards``)."""
     deserved: Any = None
     """Written by the scheduler (``Queue.shown_deserved``)."""
+    without_queue: Any = None
+    """Written by the scheduler into the status of the root (``Queue.without_queue``)."""
 
 
 class Queue(KubeObject):

@@ -95,6 +95,37 @@ class SettledJobs(NamedTuple):
     """What is allocated to those that run services (``Job.is_online``)."""
 
 
+class TaskGroup(msgspec.Struct, frozen=True, eq=False):
+    """Tasks on nodes that belong to no queue, have a common owner, and are of one class. Compared by identity: it is
+    replaced when one of its tasks changes."""
+
+    namespace: str
+    owner: str
+    """``Task.owner``."""
+    cls: TaskClass
+    tasks: tuple[Task, ...]
+
+
+class NamespaceAmounts(NamedTuple):
+    """What the tasks of a namespace hold that belong to no queue: those in an allocated status, as in the status of
+    queues."""
+
+    number: int
+    allocated: Vector
+    online: Vector
+    """The part that online tasks hold."""
+
+
+class TasksWithoutQueue(NamedTuple):
+    """The tasks on nodes that belong to no queue: Pods of other schedulers, and Pods whose PodGroup does not exist,
+    without those whose binding record names their queue. Snapshots share both mappings until one of the tasks
+    changes."""
+
+    groups: Mapping[str, TaskGroup]
+    amounts: Mapping[str, NamespaceAmounts]
+    """Namespace -> amounts."""
+
+
 class JobChanges(NamedTuple):
     """The jobs that differ from the previous snapshot."""
 
@@ -159,6 +190,9 @@ class Snapshot:
     """Measured usage of nodes; None: no source is configured, or it has not answered yet."""
     tasks_without_job: Collection[Task] = ()
     """Unfinished tasks on nodes that are in none of ``jobs``."""
+    without_queue: TasksWithoutQueue = field(default_factory=lambda: TasksWithoutQueue({}, {}))
+    other_queues: Collection[str] = ()
+    """Names of the queues that other schedulers serve."""
     originals: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Kind -> ``namespace/name`` (or name) -> the object as the API server has it, as JSON or a dictionary. Kept for a
     few kinds, and only while a plugin sends them to other programs."""

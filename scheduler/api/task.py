@@ -204,6 +204,9 @@ class Task(msgspec.Struct, eq=False, gc=False):
     """Whether the API server removes the Pod as soon as it is deleted: it has no grace period and no finalizers."""
     vnpu_failure: str = ""
     """Why the virtual NPU of the Pod could not be created (``pod_failures``), or ""."""
+    owner: str = ""
+    """``Kind/name`` of the object that manages the Pod (``workloads.owner_of``), or "". Known for Pods of other
+    schedulers and for those that name no PodGroup."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Former keys and values of ``annotations`` since the Pod is on its node. Its device plugin may have used them. At
     most ``MAX_EARLIER``; that many mean that there were more."""

@@ -50,6 +50,7 @@ from scheduler.cache.shards import ShardClaims, ShardFilter
 from scheduler.cache.task_classes import ClassTable, DeviceClaims
 from scheduler.cache.task_table import InFlightWrites, TaskTable
 from scheduler.cache.task_updater import TaskUpdater
+from scheduler.cache.tasks_without_queue import TasksWithoutQueueTable
 from scheduler.cache.versioning import Version
 from scheduler.framework.cache_requirements import cache_requirements_of
 from scheduler.framework.configuration import Configuration
@@ -103,14 +104,22 @@ class ClusterCache:
         self._priorities = PriorityClasses()
         self._queues = QueueTable(self._dimensions, self._version, self._malformed)
         self._nodes = NodeTable(self._dimensions, self._version, self._malformed, node_selector)
-        self._jobs = JobTable(self._dimensions, self._version, self._malformed, self._priorities.value, default_queue)
+        self._without_queue = TasksWithoutQueueTable(self._dimensions)
+        self._jobs = JobTable(
+            self._dimensions,
+            self._version,
+            self._malformed,
+            self._priorities.value,
+            default_queue,
+            self._without_queue,
+        )
         self._shard: ShardFilter | None = None
         if shard:
             self._shard = ShardFilter(shard, self._nodes, self._queues, self._jobs, self._malformed, self._version)
         self._configured_with: tuple[Configuration | None, dict[str, ConfigMap] | None] = None, None
         """The configuration and the ConfigMaps whose requirements are applied."""
         claims, self._in_flight = DeviceClaims(self._whole_of(RESOURCE_CLAIM)), InFlightWrites()
-        self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight)
+        self._tasks = TaskTable(self._version, self._nodes, self._jobs, claims, self._in_flight, self._without_queue)
         self._selections = SelectionTable(self._tasks.may_have, self._version)
         self._classes = ClassTable(self._dimensions, self._selections)
         self._pods = TaskUpdater(scheduler_names, self._tasks, self._classes, self._malformed)
@@ -237,6 +246,7 @@ class ClusterCache:
         self._nodes.recount()
         self._queues.recount()
         self._jobs.recount()
+        self._without_queue.recount()
 
     def keep_annotations(self, keys: Collection[str]) -> bool:
         """Keeps these annotations of Pods from now on. Returns whether Pods stored before must be stored again."""
@@ -308,7 +318,8 @@ class ClusterCache:
         """Returns the present state of the cluster. ``now``: seconds since the epoch."""
         self._compact()
         self._classes.widen()
-        queues = self._queues.read() if self._shard is None else self._shard.queues(self._queues.read())
+        all_queues = self._queues.read()
+        queues = all_queues if self._shard is None else self._shard.queues(all_queues)
         jobs, without_job = self._jobs.views(queues.keys()), self._tasks.without_job()
         nodes = self._nodes.table().copy()
         return Snapshot(
@@ -332,6 +343,8 @@ class ClusterCache:
             replicas=self._selections.replicas(),
             originals=self._originals.read(),
             tasks_without_job=[*without_job, *jobs.orphans] if jobs.orphans else without_job,
+            without_queue=self._without_queue.read(),
+            other_queues=() if self._shard is None else all_queues.keys() - queues.keys(),
             preparing=self._in_flight.preparing(),
             signed_since=self._signed_since,
             all_nodes=self._nodes.has_all,

@@ -31,6 +31,7 @@ from scheduler.cache.job_records import (
 from scheduler.cache.job_views import JobViews
 from scheduler.cache.malformed_fields import MalformedFields
 from scheduler.cache.pod_tasks import holds_node
+from scheduler.cache.tasks_without_queue import TasksWithoutQueueTable
 from scheduler.cache.versioning import Version
 
 
@@ -56,6 +57,7 @@ class JobTable:
         malformed: MalformedFields,
         priority: Callable[[str], int],
         default_queue: str,
+        without_queue: TasksWithoutQueueTable,
     ) -> None:
         """``priority`` returns the value of a PriorityClass by name. Jobs without a queue are in ``default_queue``."""
         self._dimensions = dimensions
@@ -75,6 +77,9 @@ class JobTable:
         first snapshot."""
         self._orphans: dict[str, list[Task]] = {}
         """Key of a PodGroup that does not exist, or that another scheduler serves -> its tasks on nodes."""
+        self._without_queue = without_queue
+        self._without_group: dict[str, list[Task]] = {}
+        """Key of a PodGroup that does not exist -> its tasks that are in ``without_queue``."""
         self._served: Callable[[str], bool] | None = None
         """Whether the scheduler serves a queue; None: it serves all."""
         self._width = 0
@@ -298,6 +303,8 @@ class JobTable:
         if self._stale is None or self._shares_views or self._width != self._dimensions.width:
             self._views.clear()
             self._orphans.clear()
+            for key in list(self._without_group):
+                self._replace_without_group(key, [])
             self._stale = dict.fromkeys(self._records)
             self._width = self._dimensions.width
         else:
@@ -315,6 +322,7 @@ class JobTable:
         record = self._records.get(key)
         if self._orphans:
             self._orphans.pop(key, None)
+            self._replace_without_group(key, [])
         if record is None:
             self._views.replace(key, None)
             return
@@ -327,6 +335,15 @@ class JobTable:
             orphans = [task for task in record.tasks.values() if holds_node(task)]
             if orphans:
                 self._orphans[key] = orphans
+                self._replace_without_group(key, orphans if record.spec is None else [])
+
+    def _replace_without_group(self, key: str, tasks: list[Task]) -> None:
+        """Replaces the tasks on nodes whose PodGroup does not exist."""
+        old = self._without_group.pop(key, [])
+        if tasks:
+            self._without_group[key] = tasks
+        if old or tasks:
+            self._without_queue.replace(old, tasks)
 
 
 @lru_cache(maxsize=4096)

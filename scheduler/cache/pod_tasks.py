@@ -35,6 +35,7 @@ from scheduler.api.task import (
     predicate_time_of,
 )
 from scheduler.api.times import seconds_of
+from scheduler.api.workloads import owner_of
 
 POD_SCHEDULED: Final = "PodScheduled"
 MAX_PRIORITY: Final = 2**31 - 1
@@ -134,6 +135,7 @@ def task_of(
         variable_index,
         pod.spec.termination_grace_period_seconds == 0 and not meta.finalizers,
         vnpu_failure(pod) if status.reason else "",
+        "" if ours and group else _intern(owner_of(meta)),
         earlier,
     )
 
@@ -209,6 +211,7 @@ def is_equivalent(old: Task, new: Task) -> bool:
         and old.earlier == new.earlier
         and old.ours == new.ours
         and old.labels == new.labels
+        and old.owner == new.owner
         and old.scheduled_at == new.scheduled_at
         and old.started_at == new.started_at
         and old.device_claims == new.device_claims

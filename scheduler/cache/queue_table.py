@@ -39,7 +39,7 @@ class QueueTable:
             return
         old = self._queues.get(new.name)
         if old is not None:
-            new.cards, new.shown_deserved = old.cards, old.shown_deserved
+            new.cards, new.shown_deserved, new.without_queue = old.cards, old.shown_deserved, old.without_queue
         self._objects[new.name], self._queues[new.name] = obj, new
         if old is None or not _equivalent(old, new):
             self._version.changed()
@@ -77,6 +77,7 @@ class QueueTable:
             groups={phase: getattr(obj.status, phase) or 0 for phase in QUEUE_PHASES},
             cards=obj.status.cards if isinstance(obj.status.cards, dict) else {},
             shown_deserved=obj.status.deserved if isinstance(obj.status.deserved, dict) else None,
+            without_queue=(obj.status.without_queue or None) if isinstance(obj.status.without_queue, dict) else None,
         )
 
     def delete(self, name: str) -> None:
@@ -90,7 +91,7 @@ class QueueTable:
         for name, old in self._queues.items():
             self._queues[name] = new = self._queue(self._objects[name])
             new.allocated, new.groups, new.cards = old.allocated, old.groups, old.cards
-            new.shown_deserved = old.shown_deserved
+            new.shown_deserved, new.without_queue = old.shown_deserved, old.without_queue
 
     def parents(self) -> dict[str, str]:
         """Queue -> its parent, or ""."""
@@ -101,13 +102,21 @@ class QueueTable:
         queue = self._queues.get(update.name)
         if queue is not None:
             queue.allocated, queue.groups, queue.cards = update.allocated, update.groups, update.cards or {}
+            queue.without_queue = update.without_queue
             if update.deserved is not None:
                 queue.shown_deserved = update.deserved
 
     def allocations(self) -> list[QueueAllocated]:
         """The amounts in the status of each queue, as last written or watched."""
         return [
-            QueueAllocated(queue.name, queue.allocated, queue.cards, queue.groups, queue.shown_deserved)
+            QueueAllocated(
+                queue.name,
+                queue.allocated,
+                queue.cards,
+                queue.groups,
+                queue.shown_deserved,
+                without_queue=queue.without_queue,
+            )
             for queue in self._queues.values()
         ]
 

@@ -13,6 +13,7 @@ from scheduler.cache.job_table import JobTable
 from scheduler.cache.node_table import NodeTable
 from scheduler.cache.pod_tasks import PodPosition, holds_node
 from scheduler.cache.task_classes import DeviceClaims
+from scheduler.cache.tasks_without_queue import TasksWithoutQueueTable
 from scheduler.cache.versioning import SnapshotDict, Version
 
 _LABELS: Final = 4096
@@ -102,12 +103,14 @@ class TaskTable:
         jobs: JobTable,
         device_claims: DeviceClaims,
         in_flight: InFlightWrites,
+        without_queue: TasksWithoutQueueTable,
     ) -> None:
         self.version = version
         self._nodes = nodes
         self.jobs = jobs
         self.device_claims = device_claims
         self.in_flight = in_flight
+        self._without_queue = without_queue
         self._tasks: dict[str, dict[str, Task]] = {}
         """Namespace -> name -> task."""
         self._labels: dict[str, Labels] = {}
@@ -167,8 +170,10 @@ class TaskTable:
         self._nodes.replace(before, after)
         if before is not None and not before.job:
             self._without_job.pop(before.key)
+            self._without_queue.remove(before)
         if after is not None and not after.job:
             self._without_job[after.key] = after
+            self._without_queue.add(after)
         if old is not None and old.job and (new is None or new.job != old.job or new.uid != old.uid):
             self.jobs.remove_task(old)
         if new is not None:

@@ -15,13 +15,22 @@ from scheduler.api.resource import MEMORY_INDEX, PODS_INDEX
 from scheduler.api.written_amounts import readable
 from scheduler.explain.explanation import QueueAmounts
 from scheduler.explain.queues import queue_totals, queues_by_namespace, waiting_in_order
+from scheduler.explain.without_queue import in_no_queue, in_no_queue_by_namespace
 from scheduler.framework.device_faults import faults_of
 from scheduler.framework.figures import DeviceCounts
 from scheduler.framework.session import Session
 from scheduler.framework.status import unschedulable_message
 from scheduler.framework.waiting import origin_reason
 from scheduler.observability.cluster_figures import CardDevices
-from scheduler.observability.overview import Amount, NodeRow, Overview, QueueRow, RunningRow, WaitingRow
+from scheduler.observability.overview import (
+    Amount,
+    NodeRow,
+    Overview,
+    QueueRow,
+    RunningRow,
+    WaitingRow,
+    without_queue_row,
+)
 
 REASON: Final = 1000
 """Maximum of characters of a reason."""
@@ -55,13 +64,15 @@ def overview(session: Session, cards: CardDevices) -> Overview:
                 tuple(map(_amount, totals[name].amounts)),
             )
             for name, queue in sorted(session.queues.items())
-        ),
+        )
+        + without_queue_row(tuple(map(_amount, in_no_queue(session)))),
         _waiting(session),
         tuple(_nodes(devices, conditions)),
         {namespace: tuple(sorted(names)) for namespace, names in queues_by_namespace(session).items()},
         _running(session),
         tuple(sorted(_totals(devices).items())),
         _node_counts(session, conditions),
+        {name: tuple(map(_amount, amounts)) for name, amounts in in_no_queue_by_namespace(session).items()},
     )
 
 

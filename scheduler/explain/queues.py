@@ -2,7 +2,7 @@
 both for all queues and jobs of a namespace, as the API for tenants has them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,13 +11,15 @@ import numpy as np
 from scheduler.api.card_totals import CardTotals, problem_of
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD_GROUP, VCJOB
-from scheduler.api.names import CARD_REQUEST, VISIBILITY_API_VERSION
+from scheduler.api.names import CARD_REQUEST, NO_QUEUE, VISIBILITY_API_VERSION
 from scheduler.api.quantity import format_milli
 from scheduler.api.queue import ancestors
 from scheduler.api.resource import PODS_INDEX, SMALLEST, Vector, format_amount
 from scheduler.api.task import TaskStatus
 from scheduler.cluster.memory import Simulation
 from scheduler.explain.explanation import AMOUNT_FIELDS, QueueAmounts, QueuePosition
+from scheduler.explain.without_queue import in_no_queue, in_no_queue_by_namespace, owners_in_no_queue
+from scheduler.framework.charged_namespaces import charged_pods
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.session import Session
 
@@ -129,7 +131,7 @@ def _computed(session: Session) -> _Computed:
 
 
 def _used_by_queue(session: Session) -> dict[str, Vector]:
-    """Queue -> what its own jobs hold."""
+    """Queue -> what its own jobs hold, and Pods without a queue that it is charged for."""
     used = {name: session.dimensions.zeros() for name in session.queues}
     for name, settled in session.settled_jobs.items():
         used[name] += settled.allocated
@@ -138,6 +140,9 @@ def _used_by_queue(session: Session) -> dict[str, Vector]:
             used[job.queue] += job.allocated
             if job in session.touched:
                 used[job.queue] -= session.touched[job]
+    for name, charged in session.once(charged_pods).amounts.items():
+        if name in used:
+            used[name] += charged
     return used
 
 
@@ -213,13 +218,13 @@ def queue_quotas(simulation: Simulation) -> dict[str, Raw]:
 
     An item has the amounts of a queue of the namespace and of the queues above it. ``waiting`` has the PodGroups of the
     namespace that wait, in the order in which the scheduler considers them; positions count the jobs of all namespaces
-    that wait in the queue for the same.
+    that wait in the queue for the same. The last item has what Pods of the namespace hold that count in no queue.
     """
     simulation.cycle()
     if simulation.last is None:
         return {}
     session = simulation.last.session
-    queues = queues_by_namespace(session)
+    queues, no_queue = queues_by_namespace(session), in_no_queue_by_namespace(session)
     waiting = _waiting_jobs(session, _owners(simulation))
     totals = queue_totals(session)
     items = {name: _quota(session, totals, name) for name in {name for names in queues.values() for name in names}}
@@ -229,21 +234,37 @@ def queue_quotas(simulation: Simulation) -> dict[str, Raw]:
             "kind": "QueueQuotaList",
             "namespace": namespace,
             "metadata": {},
-            "items": [_item(namespace, items[name]) for name in sorted(names)],
+            "items": [
+                _item(namespace, quota)
+                for quota in (
+                    *(items[name] for name in sorted(queues.get(namespace, ()))),
+                    *_no_queue(no_queue.get(namespace, ())),
+                )
+            ],
             "waiting": waiting.get(namespace, []),
         }
-        for namespace, names in queues.items()
+        for namespace in queues.keys() | no_queue.keys()
     }
 
 
 def every_queue(simulation: Simulation) -> list[Raw]:
-    """The items of a ``QueueQuotaList`` for all queues. Runs one session."""
+    """The items of a ``QueueQuotaList`` for all queues, and for what counts in no queue. Runs one session."""
     simulation.cycle()
     if simulation.last is None:
         return []
     session = simulation.last.session
     totals = queue_totals(session)
-    return [_quota(session, totals, name) for name in sorted(session.queues)]
+    return [*(_quota(session, totals, name) for name in sorted(session.queues)), *_no_queue(in_no_queue(session))]
+
+
+def all_owners(simulation: Simulation) -> list[Raw]:
+    """The owners of Pods without a queue that use cards, after ``every_queue``."""
+    return [] if simulation.last is None else owners_in_no_queue(simulation.last.session)
+
+
+def _no_queue(amounts: Sequence[QueueAmounts]) -> list[Raw]:
+    """The item for what counts in no queue; none without amounts."""
+    return [{"queue": NO_QUEUE, "amounts": [_amounts(numbers) for numbers in amounts]}] if amounts else []
 
 
 def all_cards(simulation: Simulation) -> list[Raw]:

@@ -90,6 +90,17 @@ class CardUser(NamedTuple):
     """Whether they are online (``workloads.is_online``)."""
 
 
+class CardOwner(NamedTuple):
+    """What an object that manages Pods without a queue holds of a card."""
+
+    user: CardUser
+    owner: str
+    """``Task.owner``."""
+    card: str
+    amount: float
+    """In thousandths."""
+
+
 CardsByUser = Mapping[CardUser, Mapping[str, float]]
 """User -> card -> what its Pods hold, including terminating ones, in thousandths."""
 
@@ -138,3 +149,5 @@ class Figures(msgspec.Struct, frozen=True):
     devices: Sequence[DeviceCounts] = ()
     cards: Mapping[str, CardTotals] = msgspec.field(default_factory=dict)
     """The cards that nodes have or quotas list, by name."""
+    card_owners: Sequence[CardOwner] = ()
+    """The owners of Pods without a queue. The same owner and card may occur several times."""

@@ -3,15 +3,23 @@ numbers of their PodGroups."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from scheduler.api.decisions import QueueAllocated
 from scheduler.api.dra import ResourceClaim
 from scheduler.api.job import RUNNING
 from scheduler.api.kinds import RESOURCE_CLAIM
+from scheduler.api.names import ROOT_QUEUE
 from scheduler.api.quantity import QuantityError, format_milli
 from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, Amounts, add, ancestors, claims_of, device_amounts
 from scheduler.api.resource import Vector, scale_of
 from scheduler.api.task import ALLOCATED_STATUSES
+from scheduler.framework.charged_namespaces import (
+    amounts_without_queue,
+    cards_without_queue,
+    charged_pods,
+    tasks_with_claims,
+)
 from scheduler.framework.extension import HELD_AMOUNTS
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.session import Session
@@ -30,6 +38,8 @@ def close_queues(session: Session) -> None:
         allocated = {**dimensions.to_list(sums[name]), **devices.get(name, {}), **held}
         changed = any(number != queue.groups.get(phase, 0) for phase, number in groups[name].items())
         changed |= allocated != queue.allocated or cards != queue.cards
+        without_queue = _without_queue(session) if name == ROOT_QUEUE else None
+        changed |= without_queue != queue.without_queue
         deserves: dict[str, str] | None = dimensions.listed(deserved[name])
         if deserves == queue.shown_deserved:
             deserves = None
@@ -37,12 +47,15 @@ def close_queues(session: Session) -> None:
             written = cards if cards or queue.cards else None
             numbers = {phase: number for phase, number in groups[name].items() if number or queue.groups.get(phase)}
             session.decisions.queues.append(
-                QueueAllocated(name, allocated, written, numbers, deserves, only_deserved=not changed)
+                QueueAllocated(
+                    name, allocated, written, numbers, deserves, only_deserved=not changed, without_queue=without_queue
+                )
             )
 
 
 def _amounts(session: Session) -> dict[str, Vector]:
-    """Returns queue -> the amounts that its jobs and those of its child queues hold."""
+    """Returns queue -> the amounts that its jobs and those of its child queues hold, and Pods without a queue that they
+    are charged for."""
     dimensions, queues = session.dimensions, session.queues
     own: dict[str, Vector] = {name: dimensions.zeros() for name in queues}
     for name, settled in session.settled_jobs.items():
@@ -53,6 +66,9 @@ def _amounts(session: Session) -> dict[str, Vector]:
             total += job.allocated
             if job in session.touched:
                 total -= session.touched[job]
+    for name, charged in session.once(charged_pods).amounts.items():
+        if name in own:
+            own[name] += charged
     _correct(session, own)
     sums = {name: total.copy() for name, total in own.items()}
     for name, total in own.items():
@@ -62,8 +78,9 @@ def _amounts(session: Session) -> dict[str, Vector]:
 
 
 def _devices(session: Session) -> dict[str, dict[str, str]]:
-    """Returns queue -> amount of devices -> quantity, of the queues whose jobs or child queues hold any. Each claim of
-    the tasks that hold nodes counts once per queue; claims with malformed amounts do not count."""
+    """Returns queue -> amount of devices -> quantity, of the queues whose jobs or child queues hold any, or Pods
+    without a queue that they are charged for. Each claim of the tasks that hold nodes counts once per queue; claims
+    with malformed amounts do not count."""
     queues, claims = session.queues, session.snapshot.objects[RESOURCE_CLAIM]
     counted: dict[str, dict[str, None]] = {}
     for job in session.jobs.values() if claims else ():
@@ -72,6 +89,9 @@ def _devices(session: Session) -> dict[str, dict[str, str]]:
                 if task.cls.spec.resource_claims:
                     for queue in (job.queue, *ancestors(queues, job.queue)):
                         counted.setdefault(queue, {}).update(dict.fromkeys(claims_of(task)))
+    for charged, task in tasks_with_claims(session) if claims else ():
+        for queue in (charged, *ancestors(queues, charged)):
+            counted.setdefault(queue, {}).update(dict.fromkeys(claims_of(task)))
     return {queue: _sum(keys, claims) for queue, keys in counted.items()}
 
 
@@ -86,6 +106,16 @@ def _sum(keys: Iterable[str], claims: Mapping[str, ResourceClaim]) -> dict[str, 
             except QuantityError:
                 continue
     return {name: str(amount) for name, amount in total.items() if amount.nano}
+
+
+def _without_queue(session: Session) -> dict[str, Any] | None:
+    """Returns what Pods hold that count in no queue, for the status of the root; None if there are no such Pods."""
+    amounts, cards = amounts_without_queue(session), cards_without_queue(session.cards_in_use())
+    if not (amounts.any() or cards):
+        return None
+    names = ("used", "online", "offline")
+    written = {card: {name: format_milli(getattr(its, name)) for name in names} for card, its in cards.items()}
+    return {"allocated": session.dimensions.to_list(amounts), "cards": written}
 
 
 def _groups_by_phase(session: Session) -> dict[str, dict[str, int]]:

@@ -28,6 +28,7 @@ from scheduler.api.signed_records import NO_ANNOTATIONS, BindingRecord, device_a
 from scheduler.api.snapshot import SettledJobs, Snapshot
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.framework.arguments import Arguments
+from scheduler.framework.charged_namespaces import charged_pods
 from scheduler.framework.combining import DeallocateHandler, Function
 from scheduler.framework.configuration import Configuration
 from scheduler.framework.eviction_candidates import EvictionCandidates
@@ -231,8 +232,10 @@ class Session(Views):
             del self.jobs[job.key], self.active_jobs[job.key]
 
     def queues_with_jobs(self) -> set[str]:
-        """Returns the names of the queues that have jobs, also of those that do not exist."""
-        return {job.queue for job in self.active_jobs.values()} | self.settled_jobs.keys()
+        """Returns the names of the queues that have jobs, or are charged for Pods without a queue, also of those that
+        do not exist."""
+        charged = self.once(charged_pods).amounts
+        return {job.queue for job in self.active_jobs.values()} | self.settled_jobs.keys() | charged.keys()
 
     # --- for actions ---
     @cached_property

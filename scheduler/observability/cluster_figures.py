@@ -57,7 +57,7 @@ class ClusterFigures(Collector):
         allocated = GaugeMetricFamily(
             "volcano_py_cluster_allocated",
             "Amounts that Pods hold: online (jobs that serve until they are stopped), offline (other jobs), other "
-            "(of other schedulers, terminating, or of unknown queues)",
+            "(of Pods without a queue, terminating, or of unknown queues)",
             labels=["workload", "resource"],
         )
         for name, everything, amounts in self._last:

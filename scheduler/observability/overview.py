@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.api.names import NO_QUEUE
+
 WAITING: Final = 2000
 """Maximum of waiting gangs in a view, which has the first gangs of each queue."""
 RUNNING: Final = 2000
@@ -52,6 +54,8 @@ class QueueRow(msgspec.Struct, frozen=True, omit_defaults=True):
     amounts: tuple[Amount, ...] = ()
     partial: bool = False
     """Only the name and the amounts are known to the viewer."""
+    note: str = ""
+    """What the row is, if it is no queue."""
 
 
 class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,6 +134,13 @@ class Overview(msgspec.Struct, frozen=True):
     """Resource -> numbers of devices in the order of ``Availability``."""
     node_counts: dict[str, int] = {}
     """Nodes by condition; "": all nodes."""
+    without_queue: dict[str, tuple[Amount, ...]] = {}
+    """Namespace -> what its Pods hold that count in no queue."""
+
+
+def without_queue_row(amounts: tuple[Amount, ...]) -> tuple[QueueRow, ...]:
+    """The row below the queues for Pods that count in no queue; none without amounts."""
+    return (QueueRow(NO_QUEUE, amounts=amounts, note="other schedulers, no PodGroup"),) if amounts else ()
 
 
 class Rights(msgspec.Struct, frozen=True):
@@ -173,8 +184,9 @@ _LIMITED: Final = ("waiting", "running", "nodes")
 def view(overview: Overview, namespace: str, rights: Rights) -> OverviewView:
     """What is seen of a namespace, or of the whole cluster ("").
 
-    The viewer of a namespace sees its waiting gangs and the queues that its jobs use; of the queues above those, the
-    names and amounts. ``rights`` add the other queues and the nodes. For the whole cluster they decide alone.
+    The viewer of a namespace sees its waiting gangs, the queues that its jobs use, and what its Pods hold that count in
+    no queue; of the queues above those, the names and amounts. ``rights`` add the other queues and the nodes. For the
+    whole cluster they decide alone.
     """
     waiting: list[WaitingRow] | None = None
     running: list[RunningRow] | None = None
@@ -199,7 +211,7 @@ def view(overview: Overview, namespace: str, rights: Rights) -> OverviewView:
             max(0, len(nodes or ()) - NODES),
         ),
         Summary(
-            _number(queues),
+            _number_of_queues(queues),
             _number(running),
             _number(waiting),
             overview.devices if rights.nodes else None,
@@ -210,6 +222,10 @@ def view(overview: Overview, namespace: str, rights: Rights) -> OverviewView:
 
 def _number(rows: Sized | None) -> int | None:
     return None if rows is None else len(rows)
+
+
+def _number_of_queues(rows: Mapping[str, QueueRow] | None) -> int | None:
+    return None if rows is None else sum(not row.note for row in rows.values())
 
 
 def _queues(overview: Overview, namespace: str, rights: Rights) -> dict[str, QueueRow] | None:
@@ -226,6 +242,7 @@ def _queues(overview: Overview, namespace: str, rights: Rights) -> dict[str, Que
             partial = row.name not in own
             found[row.name] = QueueRow(row.name, row.parent, amounts=row.amounts, partial=True) if partial else row
             row = queues.get(row.parent)
+    found.update({row.name: row for row in without_queue_row(overview.without_queue.get(namespace, ()))})
     return found
 
 

@@ -16,11 +16,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from scheduler.api.job import RUNNING, Job, without_uid
+from scheduler.api.names import NO_QUEUE
 from scheduler.api.queue import COUNTED_PHASE, QUEUE_PHASES, Queue
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, PODS_INDEX, Dimensions, Vector
 from scheduler.api.snapshot import SettledJobs
 from scheduler.api.task import TaskStatus
-from scheduler.framework.figures import Figures, UsageByQueue
+from scheduler.framework.charged_namespaces import ChargedPods
+from scheduler.framework.figures import Figures, QueueUsage, UsageByQueue
 from scheduler.framework.session import Session
 
 _MILLI = 1000
@@ -45,10 +47,12 @@ class _Session(msgspec.Struct, frozen=True):
     dimensions: Dimensions
     allocated: dict[str, Vector]
     """Queue -> the amounts that it holds, from the plugin that divides the cluster; without such a plugin, the sums
-    over the queue's own jobs."""
+    over the queue's own jobs. ``NO_QUEUE``: what counts in no queue."""
     requested: dict[str, Vector]
     """Queue -> the amounts that it requests, from the same source."""
     usage: UsageByQueue
+    cards_without_queue: Mapping[str, QueueUsage]
+    """The cards that count in no queue."""
     phases: Counter[tuple[str, str]]
     """(queue, phase) -> number of PodGroups."""
     unplaced: Counter[str]
@@ -77,12 +81,16 @@ class SessionFigures(Collector):
         active: Mapping[str, Job] | None = None,
         settled: Mapping[str, SettledJobs] = MappingProxyType({}),
         touched: Mapping[Job, Vector] = MappingProxyType({}),
+        charged: ChargedPods | None = None,
+        without_queue: tuple[Vector, Mapping[str, QueueUsage]] | None = None,
     ) -> tuple[Vector, Vector]:
         """``jobs``: all jobs at the end of the session; ``active``, ``settled``, ``touched``: as in ``Session``, None:
         there are no settled jobs; ``bound``: keys of the jobs with Pods that were bound, and when; ``figures`` and
-        ``usage``: what its plugins report.
+        ``usage``: what its plugins report; ``charged``: the Pods without a queue; ``without_queue``: the amounts and
+        cards that count in no queue, None if they are not known.
 
-        Returns what the jobs of these queues hold: the online ones (``Job.is_online``) and the others.
+        Returns what the jobs of these queues hold, and the Pods without a queue that these are charged for: the online
+        ones (``workloads.is_online``) and the others.
         """
         newly = {
             key: _Scheduled((without_uid(job.name), job.queue, job.namespace), job.creation, when)
@@ -104,6 +112,11 @@ class SessionFigures(Collector):
             held[2 * code[name]] += sums.allocated - sums.online
             held[2 * code[name] + 1] += sums.online
             phases[name, COUNTED_PHASE[RUNNING]] += sums.number
+        if charged is not None:
+            for name in charged.amounts.keys() & code.keys():
+                online = charged.online[name]
+                held[2 * code[name]] += charged.amounts[name] - online
+                held[2 * code[name] + 1] += online
         allocated = held[0::2] + held[1::2]
         waiting = [job for job in queued if TaskStatus.PENDING in job.by_status]
         at = np.array([code[job.queue] for job in waiting], dtype=np.intp)
@@ -117,10 +130,12 @@ class SessionFigures(Collector):
             queues=dict(queues),
             dimensions=dimensions,
             allocated=dict(zip(code, allocated, strict=True))
-            | {name: its.allocated for name, its in queue_figures.items()},
+            | {name: its.allocated for name, its in queue_figures.items()}
+            | ({} if without_queue is None else {NO_QUEUE: without_queue[0]}),
             requested=dict(zip(code, allocated + pending, strict=True))
             | {name: its.request for name, its in queue_figures.items()},
             usage=usage,
+            cards_without_queue={} if without_queue is None else without_queue[1],
             phases=phases,
             unplaced=unplaced,
             scheduled=self._scheduled,
@@ -137,7 +152,10 @@ class SessionFigures(Collector):
             ("request", last.requested, "requested"),
             ("capacity", capacity, "limit"),
         ):
-            yield from amount_families(word, f"What is {word} in a queue", amounts, last.dimensions, last.usage, figure)
+            usage = last.usage
+            if word == "allocated" and last.cards_without_queue:
+                usage = {**usage, NO_QUEUE: last.cards_without_queue}
+            yield from amount_families(word, f"What is {word} in a queue", amounts, last.dimensions, usage, figure)
         yield from _loan_families(last.usage)
         for phase in QUEUE_PHASES:
             name, text = f"volcano_queue_pod_group_{phase}_count", f"PodGroups of a queue in phase {phase}"

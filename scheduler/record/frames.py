@@ -156,6 +156,8 @@ class RecordedDecisions(msgspec.Struct, frozen=True):
     queue_deserved: dict[str, dict[str, str]] | None = None
     """Queue -> its deserved amounts, if these have changed. None: recorded before the status of queues had these
     amounts."""
+    queue_without: dict[str, dict[str, Any]] | None = None
+    """The root queue -> what counts in no queue. None: recorded before the status of the root had these amounts."""
 
 
 class Decided(Frame):
@@ -290,6 +292,9 @@ def recorded_decisions(decisions: Decisions) -> RecordedDecisions:
         queue_cards={queue.name: queue.cards for queue in decisions.queues if queue.cards is not None},
         queue_groups={queue.name: queue.groups for queue in decisions.queues if queue.groups},
         queue_deserved={queue.name: queue.deserved for queue in decisions.queues if queue.deserved is not None},
+        queue_without={
+            queue.name: queue.without_queue for queue in decisions.queues if queue.without_queue is not None
+        },
     )
 
 

@@ -222,6 +222,7 @@ class _Replayer:
                 recorded.queue_cards.get(name),
                 (recorded.queue_groups or {}).get(name, {}),
                 (recorded.queue_deserved or {}).get(name),
+                without_queue=(recorded.queue_without or {}).get(name),
             )
             for name, amounts in recorded.queues.items()
         ]
@@ -259,9 +260,10 @@ def differences(
     for section in frames.RecordedDecisions.__struct_fields__:
         before: dict[str, Any] = getattr(recorded, section) or {}
         after: dict[str, Any] = getattr(now, section) or {}
-        older = recorded.queue_groups is None or recorded.queue_deserved is None
-        if older and section in ("queues", "queue_groups", "queue_deserved"):
-            # Newer sessions also update a queue when only its numbers of PodGroups, or what it deserves, change.
+        older = None in (recorded.queue_groups, recorded.queue_deserved, recorded.queue_without)
+        if older and section in ("queues", "queue_groups", "queue_deserved", "queue_without"):
+            # Newer sessions also update a queue when only its numbers of PodGroups, what it deserves, or what counts in
+            # no queue, change.
             after = {name: value for name, value in after.items() if name in before}
         for name in sorted(before.keys() | after.keys()):
             if before.get(name) != after.get(name):

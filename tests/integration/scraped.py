@@ -12,7 +12,7 @@ import yaml
 from controlplane.manifests import CHART, NAMESPACE, RELEASE
 from controlplane.process import free_ports
 from controlplane.run import ControlPlane
-from scheduler.api.kinds import NODE, QUEUE, VCJOB, object_path
+from scheduler.api.kinds import NODE, POD, QUEUE, VCJOB, object_path
 from scheduler.api.names import ASCEND_910, CARD_QUOTA, QUEUE_NAME, QUEUE_NAME_ANNOTATION
 from tests.integration.installation import ROLES, Installation, started_installation
 from tests.integration.prometheus import Prometheus
@@ -113,6 +113,13 @@ def create_jobs(installed: Installation, suffix: str) -> None:
         installed.api.create(JOBS, each)
 
 
+def create_old_pod(installed: Installation) -> None:
+    """A Pod with a GPU that another scheduler has bound, and that belongs to no queue."""
+    container = {"name": "c", "image": "nginx", "resources": {"requests": {GPU: "1"}, "limits": {GPU: "1"}}}
+    spec = {"schedulerName": "default-scheduler", "nodeName": "gpu-1", "containers": [container]}
+    installed.api.create(object_path(POD, DEFAULT, "").rstrip("/"), {"metadata": {"name": "old"}, "spec": spec})
+
+
 def others(plane: ControlPlane) -> list[dict[str, Any]]:
     """Starts kube-state-metrics. Returns how Prometheus scrapes it and the API server, under the names of jobs that
     Volcano's dashboards select."""
@@ -176,6 +183,7 @@ def scraped_installation(directory: Path) -> Iterator[tuple[Installation, Promet
             api.create(JOBS, job("no-admission", 4, 4, {ASCEND_910: "8"}))
             api.create(JOBS, job("no-node", 3, 3, {GPU: "5"}))
             installed.plane.kubectl("apply", "--namespace", DEFAULT, "-f", "-", stdin=DEPLOYMENT)
+            create_old_pod(installed)
             create_jobs(installed, "-first")
             # A rate needs a scrape before and one after a change.
             for phase in ("completed", "failed"):

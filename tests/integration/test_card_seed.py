@@ -11,12 +11,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controlplane.client import ApiError
 from controlplane.manifests import CHART, NAMESPACE, RELEASE
+from scheduler.api.kinds import NAMESPACE as NAMESPACES
 from scheduler.api.kinds import NODE, POD, QUEUE, VCJOB, object_path
 from scheduler.api.names import (
     CARD_CARD,
     CARD_NAME,
     CARD_QUOTA,
     CARD_REQUEST,
+    CHARGED_QUEUE,
+    NO_QUEUE,
     QUEUE_NAME_ANNOTATION,
     VISIBILITY_API_VERSION,
 )
@@ -143,11 +146,11 @@ def page(installed: Installation) -> dict[str, Any]:
         return {}
 
 
-def metric(installed: Installation, name: str, **more: str) -> float | None:
-    """The value of a metric of the queue. ``more``: its other labels."""
+def metric(installed: Installation, name: str, *, queue: str = "cr-queue1", **more: str) -> float | None:
+    """The value of a metric of a queue. ``more``: its other labels."""
     with urlopen(f"http://127.0.0.1:{installed.roles['scheduler'].metrics}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    labels = {"queue_name": "cr-queue1", **more}
+    labels = {"queue_name": queue, **more}
     samples = (s for family in text_string_to_metric_families(text) for s in family.samples)
     return next((s.value for s in samples if s.name == name and s.labels == labels), None)
 
@@ -295,3 +298,92 @@ def test_a_choice_of_cards_and_parts_of_cards_are_charged_for_what_pods_get(inst
     (reason,) = wait(lambda: reasons("mixed"), 60)
     assert "cannot stand for each other" in reason
     assert "is nvidia.com/gpu" in reason and "is nvidia.com/mig-1g.24gb" in reason
+
+
+def test_pods_that_run_already_are_moved_to_a_queue_without_a_restart(installed: Installation) -> None:
+    """Section 2.3.1 of the design: Pods that another scheduler has bound are not in a queue, and are shown as a row of
+    their own. An annotation of their namespace charges them to a queue."""
+    api, old = installed.api, "old"
+    api.create(NAMESPACES.path, {"metadata": {"name": old}})
+    create_queue(installed, "cr-queue3", {H200: 3})
+    create_node(installed, "g", H200, {GPU: "8"})
+    requests = {GPU: "1", "cpu": "2"}
+    container = {"name": "c", "image": "nginx", "resources": {"requests": requests, "limits": requests}}
+    pod_spec = {"schedulerName": "default-scheduler", "nodeName": "g", "containers": [container]}
+    llm = {"matchLabels": {"app": "llm"}}
+    made = {"metadata": {"labels": llm["matchLabels"]}, "spec": pod_spec}
+    spec = {"replicas": 2, "selector": llm, "template": made}
+    api.create(f"/apis/apps/v1/namespaces/{old}/deployments", {"metadata": {"name": "llm"}, "spec": spec})
+
+    def uids() -> set[str]:
+        return {pod["metadata"]["uid"] for pod in api.get(object_path(POD, old, "").rstrip("/"))["items"]}
+
+    wait(lambda: len(uids()) == 2, 60)
+    before = uids()
+
+    def held() -> dict[str, Any]:
+        """What counts in no queue, as the status of the root has it."""
+        found: dict[str, Any] = api.get(object_path(QUEUE, "", "root"))["status"].get("withoutQueue") or {}
+        return found
+
+    def used() -> dict[str, str]:
+        found = api.get(object_path(QUEUE, "", "cr-queue3"))["status"].get("cards", {}).get(H200, {})
+        return {key: found.get(key, "") for key in ("used", "online", "offline")}
+
+    # Their own row: in the status of the root queue, on the command line, in metrics, on the page.
+    row = {"used": "2", "online": "2", "offline": "0"}
+    wait(lambda: held().get("cards") == {H200: row} and held()["allocated"][GPU] == "2", 60, held)
+    assert f"{H200}=2" in shown(installed, "queue", "list", "-o", "wide").splitlines()[-1]
+    assert shown(installed, "queue", "list").splitlines()[-1].strip() == NO_QUEUE
+    lines = [line.split() for line in shown(installed, "queue", "get", NO_QUEUE).splitlines()]
+    assert [H200, "2", "2", "0"] in lines
+    top = json.loads(shown(installed, "queue", "top", NO_QUEUE, "-o", "json"))
+    assert {one["resource"]: one["used"] for one in top["items"][0]["amounts"]}[H200] == "2"
+    counted_in = {"namespace": old, "owner": "Deployment/llm", "card": H200, "queue": NO_QUEUE}
+    assert top["owners"] == [{**counted_in, "workload": "online", "used": "2"}]
+    labels = {"card": H200, "namespace_name": old, "workload": "online", "owner": "Deployment/llm"}
+    wait(lambda: metric(installed, "volcano_py_cards_without_queue", queue=NO_QUEUE, **labels) == 2, 60)
+    assert metric(installed, "volcano_queue_allocated_scalar_resources", queue=NO_QUEUE, resource=H200) == 2000
+    found = wait(lambda: (page(installed).get("queues") or {}).get("set", {}).get(NO_QUEUE), 60)
+    assert {each["resource"]: each["used"] for each in found["amounts"]}[H200] == "2"
+    quotas = api.get(f"/apis/{VISIBILITY_API_VERSION}/namespaces/{old}/queuequotas")["items"]
+    assert [(item["queue"], {one["resource"]: one["used"] for one in item["amounts"]}[H200]) for item in quotas] == [
+        (NO_QUEUE, "2")
+    ]
+
+    # An annotation without a queue is set aside with a Warning on the Namespace.
+    api.patch(object_path(NAMESPACES, "", old), {"metadata": {"annotations": {CHARGED_QUEUE: "cr-queue33"}}})
+
+    def warnings() -> list[str]:
+        events = api.get("/api/v1/namespaces/default/events")["items"]
+        return [event["message"] for event in events if event["involvedObject"]["kind"] == "Namespace"]
+
+    expected = f"metadata.annotations[{CHARGED_QUEUE}]: queue 'cr-queue33' does not exist; did you mean 'cr-queue3'?"
+    wait(lambda: any(text.startswith(expected) for text in warnings()), 60, warnings)
+    assert held()["cards"] == {H200: row}
+
+    # The queue is charged for them: its quota of three has room for one more Pod.
+    api.patch(object_path(NAMESPACES, "", old), {"metadata": {"annotations": {CHARGED_QUEUE: "cr-queue3"}}})
+    wait(lambda: used() == row and H200 not in held().get("cards", {}), 60, lambda: (used(), held()))
+    wait(lambda: metric(installed, "volcano_py_cards_without_queue", queue="cr-queue3", **labels) == 2, 60)
+    body = {
+        "metadata": {"name": "new"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "nginx"}},
+            "template": template({QUEUE_NAME_ANNOTATION: "cr-queue3"}, schedulerName="volcano-py"),
+        },
+    }
+    api.create(DEPLOYMENT, body)
+    wait(lambda: used() == {"used": "3", "online": "3", "offline": "0"}, 60, used)
+    new = [pod for pod in api.get(PODS)["items"] if pod["metadata"]["name"].startswith("new-")]
+    (waiting,) = [pod for pod in new if not pod["spec"].get("nodeName")]
+    refusal = f"Queue <cr-queue3> has insufficient <{H200}> quota: requested <1000>, total would be <4000>"
+
+    def condition() -> str:
+        conditions = api.get(f"{PODS}/{waiting['metadata']['name']}")["status"].get("conditions", [])
+        return next((each["message"] for each in conditions if each["type"] == "PodScheduled"), "")
+
+    wait(lambda: refusal in condition(), 60, condition)
+    assert uids() == before
+    api.delete(f"{DEPLOYMENT}/new")

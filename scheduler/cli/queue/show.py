@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from scheduler.api.messages import card_summary, cards_in
-from scheduler.api.names import DEFAULT_QUEUE
+from scheduler.api.names import DEFAULT_QUEUE, NO_QUEUE, ROOT_QUEUE
 from scheduler.cli.connection import Cluster, Connection
 from scheduler.cli.errors import FORBIDDEN, CommandError
 from scheduler.cli.listing import ListFlags, list_flags, show_list, show_once
@@ -37,8 +37,8 @@ _ALWAYS: Final = ("used", "capability")
 @dataclass(frozen=True)
 class QueueTotals:
     queue: "Queue"
-    groups: Counter[str]
-    """The number of PodGroups by phase."""
+    groups: Counter[str] | None
+    """The number of PodGroups by phase; None: the row is what Pods hold that count in no queue."""
 
 
 def _amounts(amounts: "Mapping[str, object] | None") -> str:
@@ -74,14 +74,14 @@ def _deserved(queue: "Queue") -> str:
 
 
 def _count(phase: str) -> "Column[QueueTotals]":
-    return Column(phase, lambda row: row.groups[phase], 8)
+    return Column(phase, lambda row: "" if row.groups is None else row.groups[phase], 8)
 
 
 _CARD_FIELDS: Final = {"quota": "capability"}
 """Names of amounts in ``status.cards`` -> their names for resources."""
 _COLUMNS: tuple[Column[QueueTotals], ...] = (
     Column("Name", lambda row: row.queue.metadata.name, 25),
-    Column("Weight", lambda row: row.queue.spec.weight, 8),
+    Column("Weight", lambda row: "" if row.groups is None else row.queue.spec.weight, 8),
     Column("State", lambda row: row.queue.status.state, 8, phase=True),
     Column("Parent", lambda row: row.queue.spec.parent, 8),
     *(_count(phase) for phase in ("Inqueue", "Pending", "Running", "Unknown", "Completed")),
@@ -100,14 +100,19 @@ _QUOTAS: tuple[Column[Raw], ...] = (
 )
 
 
-def queue_view(wanted: "Callable[[Queue], bool]", labels: str = "") -> View[QueueTotals]:
-    """The table of the queues for which ``wanted`` is true."""
+def queue_view(wanted: "Callable[[Queue], bool]", labels: str = "", *, none_only: bool = False) -> View[QueueTotals]:
+    """The table of the queues for which ``wanted`` is true, and a row for what counts in no queue if the root is one of
+    them. ``none_only``: only this row."""
     from scheduler.api.kinds import POD_GROUP, QUEUE
     from scheduler.cluster.kube.transport.sources import WatchSource
 
     return View(
         (WatchSource(QUEUE, labels=labels), WatchSource(POD_GROUP)),
-        lambda objects: _rows([q for q in objects[QUEUE] if wanted(q)], objects[POD_GROUP]),
+        lambda objects: [
+            row
+            for row in _rows([q for q in objects[QUEUE] if wanted(q)], objects[POD_GROUP])
+            if row.groups is None or not none_only
+        ],
         _COLUMNS,
         lambda row: row.queue,
     )
@@ -119,7 +124,24 @@ def _rows(queues: "list[Queue]", groups: "list[PodGroup]") -> list[QueueTotals]:
         counter = counts.get(group.spec.queue or DEFAULT_QUEUE)
         if counter is not None:
             counter[group.status.phase or "Pending"] += 1
-    return [QueueTotals(queue, counts[queue.metadata.name]) for queue in queues]
+    rows = [QueueTotals(queue, counts[queue.metadata.name]) for queue in queues]
+    none = [found for queue in queues if (found := _without_queue(queue)) is not None]
+    return rows + [QueueTotals(queue, None) for queue in none]
+
+
+def _without_queue(queue: "Queue") -> "Queue | None":
+    """A queue with what Pods hold that count in no queue, as the status of the root has it; None: it has nothing."""
+    from msgspec import ValidationError, convert
+
+    from scheduler.api.scheduling import Queue
+
+    held = queue.status.without_queue
+    if not isinstance(held, dict) or not held:
+        return None
+    try:
+        return convert({"metadata": {"name": NO_QUEUE}, "spec": {}, "status": held}, Queue)
+    except ValidationError:
+        return None
 
 
 def amounts_of(raw: Raw) -> list[Amounts]:
@@ -165,6 +187,9 @@ def get_command(connection: Connection, name: str, output: str) -> None:
     from scheduler.api.kinds import QUEUE
 
     async def work(cluster: Cluster) -> None:
+        if name == NO_QUEUE:
+            await _show_no_queue(cluster, output)
+            return
         raw = await cluster.get(QUEUE, "", name)
         if output in (TABLE, WIDE):
             await show_once(cluster, queue_view(lambda queue: queue.metadata.name == name), output)
@@ -178,6 +203,21 @@ def get_command(connection: Connection, name: str, output: str) -> None:
         connection.run(work)
     except CommandError as error:
         _show_answer(connection, error, output, name)
+
+
+async def _show_no_queue(cluster: Cluster, output: str) -> None:
+    """Prints what Pods hold that count in no queue, which the status of the root has."""
+    from scheduler.api.kinds import QUEUE
+
+    root = await cluster.get(QUEUE, "", ROOT_QUEUE)
+    held = mapping_in(mapping_in(root, "status"), "withoutQueue")
+    if output not in (TABLE, WIDE):
+        print_object(held, output)
+        return
+    await show_once(cluster, queue_view(lambda queue: queue.metadata.name == ROOT_QUEUE, none_only=True), output)
+    amounts = amounts_of({"status": held})
+    for line in ("", *amount_lines(amounts)) if amounts else ():
+        echo(line)
 
 
 def _show_answer(connection: Connection, error: CommandError, output: str, name: str) -> None:

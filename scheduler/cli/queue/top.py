@@ -53,7 +53,7 @@ def top_command(
     The cluster is read and a session is run in memory; without the right to, the scheduler is asked. The full part of a
     bar is the use of the capability; its mark is the deserved amount. A live view ends with q or Ctrl-C.
     """
-    from scheduler.cli.queue.tree import card_blocks, tree_blocks
+    from scheduler.cli.queue.tree import blocks_of
 
     terminal = on_terminal() and output == TABLE
     if watch and not terminal:
@@ -66,35 +66,38 @@ def top_command(
         except KeyboardInterrupt:
             raise Interrupted from None
         return
-    queues, cards = _queues(source)
+    queues, cards, owners = _queues(source)
     items = _of_resources(_below(queues, name), resources)
     if name or resources:
         wanted = resources or {one["resource"] for item in items for one in item["amounts"]}
         cards = [card for card in cards if card["card"] in wanted]
+        names = {item["queue"] for item in items}
+        owners = [owner for owner in owners if owner["card"] in wanted and owner["queue"] in names]
+    more = {key: rows for key, rows in (("cards", cards), ("owners", owners)) if rows}
+    document = {"apiVersion": VISIBILITY_API_VERSION, "kind": "QueueQuotaList", "items": items, **more}
     if output != TABLE:
-        more = {"cards": cards} if cards else {}
-        print_object({"apiVersion": VISIBILITY_API_VERSION, "kind": "QueueQuotaList", "items": items, **more}, output)
+        print_object(document, output)
     elif not items:
         nothing_found()
     else:
-        for line in chain.from_iterable((*tree_blocks(items), *card_blocks(cards))):
+        for line in chain.from_iterable(blocks_of(document)):
             echo(line)
 
 
-def _queues(source: ClusterSource) -> tuple[list[Raw], list[Raw]]:
-    """The queues, as in a ``QueueQuotaList``, and the cards of the cluster, if the user may read it. Raises
-    CommandError."""
+def _queues(source: ClusterSource) -> tuple[list[Raw], list[Raw], list[Raw]]:
+    """The queues, as in a ``QueueQuotaList``; and if the user may read the cluster, its cards and the owners of Pods
+    without a queue. Raises CommandError."""
     try:
         with source.simulated("scheduler.explain.queues") as (_, simulation):
-            from scheduler.explain.queues import all_cards, every_queue
+            from scheduler.explain.queues import all_cards, all_owners, every_queue
 
-            return every_queue(simulation), all_cards(simulation)
+            return every_queue(simulation), all_cards(simulation), all_owners(simulation)
     except CommandError as error:
         if error.status != FORBIDDEN or source.paths:
             raise
         from scheduler.cli.visibility import quotas
 
-        return list(quotas(source.connection, error).get("items", ())), []
+        return list(quotas(source.connection, error).get("items", ())), [], []
 
 
 def _below(items: Sequence[Raw], name: str) -> list[Raw]:
@@ -121,7 +124,7 @@ def _of_resources(items: Sequence[Raw], resources: Sequence[str]) -> list[Raw]:
 async def _live(interval: int) -> None:
     """Draws the queues until the user leaves. Raises CommandError if the first reading of the cluster fails."""
     from scheduler.cli.live import live_screen
-    from scheduler.cli.queue.tree import card_blocks, tree_blocks
+    from scheduler.cli.queue.tree import blocks_of
 
     changed = asyncio.Event()
     readings = _Readings(changed, interval)
@@ -131,7 +134,7 @@ async def _live(interval: int) -> None:
         async with live_screen(changed) as screen:
             while not screen.left:
                 changed.clear()
-                titles, *lines = [*tree_blocks(readings.items), *card_blocks(readings.cards)]
+                titles, *lines = blocks_of(readings.document)
                 screen.draw([[*hanging(readings.note(), terminal_width(), indent=2), *titles], *lines])
                 await screen.pause()
     finally:
@@ -145,8 +148,7 @@ class _Readings:
     """
 
     def __init__(self, changed: asyncio.Event, interval: int) -> None:
-        self.items: list[Raw] = []
-        self.cards: list[Raw] = []
+        self.document: Raw = {"items": []}
         self._changed = changed
         self._interval = interval
         self._read = 0.0
@@ -195,8 +197,7 @@ class _Readings:
         messages = errors.decode("utf-8", "replace")
         if process.returncode:
             raise CommandError((messages.partition(_FAILED)[2] or messages).strip())
-        document = json.loads(printed)
-        self.items, self.cards = document["items"], document.get("cards", [])
+        self.document = json.loads(printed)
         self._read = time.monotonic()
         self._took = self._read - started
         return messages.splitlines()

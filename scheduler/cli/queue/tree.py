@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from scheduler.api.messages import usage_note
+from scheduler.api.names import NO_QUEUE
 from scheduler.api.quantity import QuantityError, parse_quantity
 from scheduler.api.resource import scale_of
 from scheduler.api.written_amounts import readable
@@ -36,6 +37,16 @@ _GUARANTEE: Final[Column[_Line]] = Column("", lambda line: line.cells[5] if len(
 """Is shown if a queue has a guarantee of a resource or card."""
 
 
+def blocks_of(document: Raw) -> list[list[str]]:
+    """The lines of what ``queue top`` prints as JSON: the queues, the cards of the cluster, and the owners of Pods
+    without a queue."""
+    return [
+        *tree_blocks(document["items"]),
+        *card_blocks(document.get("cards", ())),
+        *owner_blocks(document.get("owners", ())),
+    ]
+
+
 def tree_blocks(items: Sequence[Raw]) -> list[list[str]]:
     """The titles and the lines of queues, each followed by its resources and its children in the order of their names.
 
@@ -63,9 +74,10 @@ def tree_blocks(items: Sequence[Raw]) -> list[list[str]]:
 
 
 def _without_cycles(parents: Mapping[str, str]) -> dict[str, str]:
-    """Queue -> its parent, in the order of the names; "" for one that does not exist, and where a cycle closes."""
+    """Queue -> its parent, in the order of the names, ``NO_QUEUE`` last; "" for one that does not exist, and where a
+    cycle closes."""
     found: dict[str, str] = {}
-    for name in sorted(parents):
+    for name in sorted(parents, key=lambda name: (name == NO_QUEUE, name)):
         parent = above = parents[name] if parents[name] in parents else ""
         while above not in ("", name):
             above = found.get(above, "")
@@ -146,6 +158,29 @@ def _written(resource: str, text: str | None) -> str:
     """An amount to read; "" if there is none."""
     amount = _parsed(resource, text)
     return text or "" if amount is None else readable(resource, amount)
+
+
+# --- owners of Pods without a queue -----------------------------------------------------------------------------------
+_OWNERS: Final[tuple[Column[Raw], ...]] = tuple(
+    Column(title, lambda row, key=key: row.get(key) or None)  # type: ignore[misc]
+    for title, key in (
+        ("Without a queue", "namespace"),
+        ("Owner", "owner"),
+        ("Card", "card"),
+        ("Used", "used"),
+        ("Workload", "workload"),
+        ("Counts in", "queue"),
+    )
+)
+
+
+def owner_blocks(owners: Sequence[Raw]) -> list[list[str]]:
+    """An empty line, the titles, and a line for each owner of Pods without a queue that use cards; nothing without
+    owners. ``owners``: as in ``all_owners``."""
+    if not owners:
+        return []
+    titles, *lines = RowTable(_OWNERS).blocks(owners)
+    return [["", *titles], *lines]
 
 
 # --- cards of the cluster ---------------------------------------------------------------------------------------------

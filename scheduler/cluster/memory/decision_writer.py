@@ -80,10 +80,12 @@ class DecisionWriter:
             raw = self._copy(QUEUE, "", status.name)
             if raw is not None:
                 before = raw["status"]
-                kept = {name: value for name, value in before.items() if name != "cards"}
+                kept = {name: value for name, value in before.items() if name not in ("cards", "withoutQueue")}
                 cards = {"cards": status.cards} if status.cards else {}
                 deserved = {} if status.deserved is None else {"deserved": dict(status.deserved)}
-                raw["status"] = {**kept, "allocated": dict(status.allocated), **cards, **deserved, **status.groups}
+                without_queue = {"withoutQueue": status.without_queue} if status.without_queue else {}
+                own = {**cards, **deserved, **without_queue}
+                raw["status"] = {**kept, "allocated": dict(status.allocated), **own, **status.groups}
                 reported |= raw["status"] != before
                 self._update(QUEUE, raw)
         for event in chain(decisions.events, *(update.events() for update in decisions.pods)):

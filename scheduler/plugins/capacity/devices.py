@@ -19,6 +19,7 @@ from scheduler.api.quantity import ExactAmount, QuantityError
 from scheduler.api.queue import Amounts, Queue, add, claims_of, device_amounts, device_class_of
 from scheduler.api.reasons import Malformed, Refusal, Shortage
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass
+from scheduler.framework.charged_namespaces import tasks_with_claims
 from scheduler.framework.columns import UNBOUNDED
 from scheduler.framework.extension import Vote
 from scheduler.framework.plugin_session import PluginSession
@@ -116,6 +117,8 @@ class DeviceQuota:
         for job in session.jobs.values():
             for status in ALLOCATED_STATUSES:
                 self._count(1, job, list(job.of(status).values()), ())
+        for charged, task in tasks_with_claims(session):
+            self._count_task(1, charged, task)
 
     def register(self) -> None:
         """Registers the limits with the session."""
@@ -206,12 +209,17 @@ class DeviceQuota:
 
     # --- books ---
     def _count(self, sign: int, job: Job, tasks: Sequence[Task], rows: Sequence[int], pipelined: bool = False) -> None:
-        books = list(self._of_queue(job.queue))
         for task in tasks:
-            for key in claims_of(task) if task.cls.spec.resource_claims else ():
-                amounts = self._of_claim(key)
-                for book in books:
-                    book.count(sign, key, amounts)
+            if task.cls.spec.resource_claims:
+                self._count_task(sign, job.queue, task)
+
+    def _count_task(self, sign: int, queue: str, task: Task) -> None:
+        """Adds the claims of a task to the books of a queue and its ancestors, or removes them (``sign`` -1)."""
+        books = list(self._of_queue(queue))
+        for key in claims_of(task):
+            amounts = self._of_claim(key)
+            for book in books:
+                book.count(sign, key, amounts)
 
     def _of_queue(self, name: str) -> Iterable[_Book]:
         """Returns the books of a queue and its ancestors; none if the queue does not exist."""

@@ -172,10 +172,13 @@ class AccountBuilder:
         """Whether a task that uses cards lacks the record that it should have."""
         return bool(task.node) and task.unproven(self.signed_since) and bool(self._demands.of(task.cls).card_requests)
 
-    def holding(self, task: Task) -> CardHolding:
-        """Returns what a task on a node holds."""
-        releasing = task.status is TaskStatus.RELEASING
-        return self._holding(() if releasing else [[task]], [[task]] if releasing else (), {}, None)
+    def holding(self, tasks: Iterable[Task]) -> CardHolding:
+        """Returns what tasks of one class hold that are on nodes."""
+        held: list[Task] = []
+        leaving: list[Task] = []
+        for task in tasks:
+            (leaving if task.status is TaskStatus.RELEASING else held).append(task)
+        return self._holding([held] if held else (), [leaving] if leaving else (), {}, None)
 
     def _holding(
         self,

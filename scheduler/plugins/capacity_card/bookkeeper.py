@@ -5,7 +5,8 @@ What settled jobs hold is kept from session to session as sums per queue, so a s
 jobs that changed since the session before. All amounts are whole numbers, so the sums are exact in any order.
 
 Pods whose queue is uncertain count, too: a Pod without a PodGroup is charged to the queue that admitted it, and a Pod
-without a record to every queue that may have admitted it.
+without a record to every queue that may have admitted it. Pods that belong to no queue count in the queue that their
+namespace is charged to (``framework/charged_namespaces.py``).
 
 An evicted task holds its resources until it is deleted; its amounts move from ``allocated`` to ``releasing``. Pipelined
 tasks may use them, bindings may not, so that no action binds a task beyond the quota.
@@ -24,7 +25,8 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX, Vector
 from scheduler.api.snapshot import Snapshot
 from scheduler.api.task import Task, TaskClass, TaskStatus
-from scheduler.framework.figures import CardUser
+from scheduler.framework.charged_namespaces import charged_pods
+from scheduler.framework.figures import CardOwner, CardUser
 from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, account_of
@@ -42,6 +44,7 @@ from scheduler.plugins.capacity_card.holdings import (
     missing_record,
 )
 from scheduler.plugins.capacity_card.refusals import insufficient, shortage_of
+from scheduler.plugins.capacity_card.without_queue import without_queue_accounts
 from scheduler.plugins.support.queue_accounting import total_guarantee
 
 
@@ -140,6 +143,8 @@ class Bookkeeper:
         self._account_builder = account_builder
         self._settled = settled_accounts(session.snapshot, account_builder)
         self._borrowing = borrowing
+        self._charged = session.once(charged_pods).queues
+        self._without_queue = without_queue_accounts(session.snapshot, account_builder)
         self._recorded: list[tuple[CardUser, CardHolding]] = []
         """What Pods without an existing PodGroup hold that the scheduler bound, by the user in their records."""
 
@@ -187,6 +192,9 @@ class Bookkeeper:
         session = self._session
         self._recorded = []
         unproven = list(self._enter_tasks_without_job(books, report))
+        for namespace, queue in self._charged.items():
+            if queue in books and namespace in self._without_queue.by_namespace:
+                books[queue].add_holding(self._without_queue.by_namespace[namespace])
         accounts: dict[str, JobAccount] = {}
         for name, (allocated, elastic) in self._settled.sums.items():
             if name in books:
@@ -218,7 +226,7 @@ class Bookkeeper:
 
     def card_users(self, accounts: Mapping[str, JobAccount]) -> CardSums:
         """Returns who uses cards. ``accounts``: what ``enter`` returned last. The queue of a user is "" if the queue
-        does not exist."""
+        does not exist, or if the Pods belong to none."""
         session, jobs = self._session, self._session.jobs
         sums = {user: dict(cards) for user, cards in self._settled.by_user.items()}
         for job in session.touched:
@@ -230,12 +238,18 @@ class Bookkeeper:
             users = ((CardUser(queue, job.namespace, account.online), its) for queue, its in holdings.items())
             add_users(sums, users, self._inventory)
         add_users(sums, self._recorded, self._inventory)
+        for user, cards in self._without_queue.users(self._charged):
+            add(sums.setdefault(user, {}), cards.items())
         found: CardSums = {}
         for user, cards in sums.items():
             if any(cards.values()):
                 charged = user if user.queue in session.queues else user._replace(queue="")
                 add(found.setdefault(charged, {}), ((card, amount) for card, amount in cards.items() if amount))
         return found
+
+    def card_owners(self) -> list[CardOwner]:
+        """Returns the owners of Pods that belong to no queue and use cards."""
+        return list(self._without_queue.owners(self._charged))
 
     def _enter_tasks_without_job(
         self, books: Mapping[str, CardBook], report: Callable[[Malformed], object]
@@ -248,7 +262,7 @@ class Bookkeeper:
                 if task.ours and account_builder.unproven(task):  # most are daemons, and Pods of other schedulers
                     yield task
                 continue
-            holding = account_builder.holding(task)
+            holding = account_builder.holding((task,))
             book = books.get(task.record.queue)
             if book is not None:
                 book.add_holding(holding)
@@ -267,9 +281,10 @@ class Bookkeeper:
                 for job in jobs.values():
                     queues.setdefault(job.namespace, set()).add(job.queue)
             named = sorted(queues.get(task.namespace, set()) & books.keys())
-            holding = self._account_builder.holding(task)
+            holding = self._account_builder.holding((task,))
+            present = jobs[task.job].queue if task.job in jobs else self._charged.get(task.namespace)
             for queue in named:
-                if task.job not in jobs or queue != jobs[task.job].queue:
+                if queue != present:
                     books[queue].add_holding(holding)
             report(missing_record(task, named, holding))
 

@@ -5,9 +5,9 @@ moves to another PodGroup, or the PodGroup moves to another queue or is deleted.
 Volcano or by an earlier version, is charged to the queue of its PodGroup.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from scheduler.api.job import Job
 from scheduler.api.names import BINDING_RECORD, EVENT_CHARGED_QUEUE, GROUP_NAME
@@ -15,6 +15,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.task import Task, TaskStatus
 from scheduler.plugins.capacity_card.demand import PossibleCards
 
+K = TypeVar("K")
 Amounts = dict[str, float]
 """``cpu`` (thousandths), ``memory`` (bytes) or the name of a card (thousandths) -> amount."""
 Uncertain = dict[PossibleCards, float]
@@ -44,6 +45,12 @@ class CardHolding:
         add(self.releasing, other.releasing.items())
         add_uncertain(self.uncertain, other.uncertain.items())
 
+    def add_exactly(self, other: "CardHolding", sign: int) -> None:
+        """Adds whole amounts, or subtracts them (``sign`` -1). Sums of 0 are left out."""
+        add_exactly(self.allocated, other.allocated, sign)
+        add_exactly(self.releasing, other.releasing, sign)
+        add_exactly(self.uncertain, other.uncertain, sign)
+
     def __str__(self) -> str:
         """Formats the amounts: ``<NVIDIA-H200> 1000, <cpu> 2000``."""
         sums = CardHolding({}, {})
@@ -70,7 +77,7 @@ def add(sums: Amounts, amounts: Iterable[tuple[str, float]], sign: float = 1.0) 
         sums[name] = sums.get(name, 0.0) + sign * amount
 
 
-def add_exactly(sums: Amounts, amounts: Amounts, sign: int) -> None:
+def add_exactly(sums: dict[K, float], amounts: Mapping[K, float], sign: int) -> None:
     """Adds whole amounts by name, or subtracts them (``sign`` -1). Sums of 0 are left out."""
     for name, amount in amounts.items():
         value = sums.get(name, 0.0) + sign * amount

@@ -186,6 +186,7 @@ class CapacityCard:
             shares={name: QueueShare(book.share, book.overused) for name, book in self._books.items()},
             counted=counted if self._unlimited else {},
             cards=self._card_totals(),
+            card_owners=self._bookkeeper.card_owners(),
         )
 
     # --- for explanations ---

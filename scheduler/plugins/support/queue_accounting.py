@@ -20,6 +20,7 @@ from scheduler.api.queue import Queue, not_open_message
 from scheduler.api.reasons import Refusal, Shortage
 from scheduler.api.resource import Dimensions, Vector
 from scheduler.api.task import ALLOCATED_STATUSES
+from scheduler.framework.charged_namespaces import charged_pods
 from scheduler.framework.plugin_session import PluginSession
 
 
@@ -27,6 +28,7 @@ class JobAmounts(NamedTuple):
     """The amounts of the jobs of a queue when the session opens."""
 
     allocated: Vector
+    """With what Pods without a queue hold that the queue is charged for."""
     pending: Vector
     reserved: Vector
     """The reservations of Inqueue and running jobs: minResources (limited to the amounts that the job was admitted
@@ -52,6 +54,9 @@ def _amounts(session: PluginSession) -> dict[str, JobAmounts]:
     for name, settled in session.settled_jobs.items():
         sums[0, code[name]] += settled.allocated
         sums[3, code[name]] += settled.elastic
+    for name, charged in session.once(charged_pods).amounts.items():
+        if name in code:
+            sums[0, code[name]] += charged
     return {name: JobAmounts(*sums[:, i]) for name, i in code.items()}
 
 

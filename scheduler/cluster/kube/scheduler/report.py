@@ -26,6 +26,7 @@ from scheduler.api.task import TaskStatus
 from scheduler.cache import ClusterCache
 from scheduler.cluster.kube.scheduler.unserved_pods import UnservedPods
 from scheduler.cluster.kube.write.events import EventRecorder
+from scheduler.framework.charged_namespaces import amounts_without_queue, cards_without_queue, charged_pods
 from scheduler.framework.cycle import Outcome, SessionObserver
 from scheduler.framework.failures import PluginError
 from scheduler.observability.metrics import Metrics
@@ -79,7 +80,7 @@ class CycleReport(SessionObserver):
             return
         self._figures_at = now
         session, figures, metrics = outcome.session, outcome.session.figures(), self._metrics
-        usage = session.usage_by_queue()
+        usage, used = session.usage_by_queue(), session.cards_in_use()
         held = metrics.session.update(
             session.jobs,
             session.queues,
@@ -90,14 +91,16 @@ class CycleReport(SessionObserver):
             active=session.active_jobs,
             settled=session.settled_jobs,
             touched=session.touched,
+            charged=session.once(charged_pods),
+            without_queue=(amounts_without_queue(session), cards_without_queue(used)),
         )
         self._bound = {}
         metrics.cluster.update(*held, session.nodes, session.dimensions)
         metrics.waiting.update(session.active_jobs)
         metrics.chips.update(figures)
         metrics.shares.update(session, figures, usage)
-        metrics.card_users.update(session.cards_in_use())
         metrics.card_totals.update(figures, usage)
+        metrics.card_users.update(used, figures)
         metrics.devices.update(session.shared.get(DEVICE_USAGE, ()))
 
     def report(self, outcome: Outcome) -> None:

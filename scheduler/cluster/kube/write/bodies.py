@@ -26,6 +26,7 @@ from scheduler.api.names import (
     POD_SCHEDULED,
     PODGROUP_PREFIX,
     QUEUE_ALLOCATION_GATE,
+    ROOT_QUEUE,
 )
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import PreparationPatch
@@ -158,11 +159,12 @@ def queue_first_allocated(update: QueueAllocated) -> bytes:
 
 
 def _own_fields(update: QueueAllocated) -> dict[str, object]:
-    """What Volcano's Queues do not have: ``deserved``; ``cards``, and for kubectl the same as a text. Without what is
-    not written."""
+    """What Volcano's Queues do not have: ``deserved``; ``cards``, and for kubectl the same as a text; of the root,
+    ``withoutQueue``. Without what is not written."""
+    without_queue = {"withoutQueue": update.without_queue or {}} if update.name == ROOT_QUEUE else {}
     deserved = {} if update.deserved is None else {"deserved": update.deserved}
     cards = {} if update.cards is None else {"cards": update.cards, "cardSummary": card_summary(update.cards)}
-    return {**deserved, **cards}
+    return {**deserved, **cards, **without_queue}
 
 
 def object_write(write: ObjectWrite) -> bytes:

@@ -187,3 +187,47 @@ def test_the_server_decides_whether_a_queue_may_be_deleted(cluster: Cluster) -> 
         f"Failed to queue delete: delete Queue default: {said}\n"
     )
     assert cluster.prints("queue", "delete", "-n", "research") == "delete queue research successfully\n"
+
+
+# --- what counts in no queue ---
+HELD = {
+    "allocated": {"cpu": "6", "memory": "3Gi", "nvidia.com/gpu": "3"},
+    "cards": {"NVIDIA-H200": {"used": "3", "online": "2", "offline": "1"}},
+}
+
+
+@pytest.fixture
+def root(cluster: Cluster) -> Cluster:
+    raw = queue("root")
+    raw["status"]["withoutQueue"] = HELD
+    cluster.holds(QUEUES, raw, queue("default", parent="root"))
+    cluster.holds(ALL_GROUPS, pod_group("a", phase="Running"))
+    return cluster
+
+
+def test_list_has_a_last_row_for_what_counts_in_no_queue(root: Cluster) -> None:
+    assert root.prints("queue", "list").splitlines()[1:] == [
+        "root                     1       Open            0        0        0        0        0",
+        "default                  1       Open    root    0        0        1        0        0",
+        "(no queue)",
+    ]
+    *_, row = root.prints("queue", "list", "-o", "wide").splitlines()
+    assert row.split()[-2:] == ["cpu=6,memory=3Gi,nvidia.com/gpu=3", "NVIDIA-H200=3"]
+    names = [item["metadata"]["name"] for item in json.loads(root.prints("queue", "list", "-o", "json"))["items"]]
+    assert names == ["root", "default"]
+
+
+def test_get_shows_what_counts_in_no_queue(root: Cluster) -> None:
+    table, _, amounts = root.prints("queue", "get", "(no queue)").partition("\n\n")
+    assert [line.split()[0] for line in table.splitlines()] == ["Name", "(no"]
+    rows = [line.split() for line in amounts.splitlines()]
+    assert rows[0] == ["Resource", "Used", "Capability", "Online", "Offline"]
+    assert ["NVIDIA-H200", "3", "2", "1"] in rows and ["cpu", "6"] in rows
+    assert json.loads(root.prints("queue", "get", "(no queue)", "-o", "json")) == HELD
+
+
+def test_malformed_amounts_in_the_status_of_the_root_are_left_out(root: Cluster) -> None:
+    raw = queue("root")
+    raw["status"]["withoutQueue"] = {"allocated": "by hand", "cards": ["by hand"]}
+    root.holds(QUEUES, raw)
+    assert len(root.prints("queue", "list").splitlines()) == 2

@@ -23,7 +23,7 @@ from tests.unit.cluster.kube.scheduler.test_daemon import World, started
 from tests.unit.cluster.kube.test_churn import Raw, deliver, informers, metadata, settled
 
 ROOT = Path(scheduler.__file__).parent
-MAX_FILES = 90
+MAX_FILES = 98
 
 
 class CalledFunctions:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from scheduler.api.names import CHARGED_QUEUE
 from scheduler.cluster.memory.resource_claims import sync_claims
 from scheduler.framework.configuration import Configuration
-from tests.builders import Raw, World, configuration, group, node, pods, queue
+from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
 from tests.device_builders import (
     claim,
     device,
@@ -213,3 +214,21 @@ def test_the_status_of_a_queue_and_its_ancestors_lists_allocated_devices() -> No
 
     for name in ("q", "root"):
         assert ran.get("Queue", name)["status"]["allocated"]["deviceclass/gpu"] == "2"
+
+
+def test_devices_of_pods_without_a_queue_count_in_the_queue_that_their_namespace_is_charged_to() -> None:
+    old = pod("old", "1c", on="n1", scheduler="default-scheduler", resourceClaims=named("c"))
+    charged = {"metadata": {"name": "default", "annotations": {CHARGED_QUEUE: "q"}}}
+    ran = world(
+        resource_slice(gpus(4), "n1"),
+        queue("q", capability="deviceclass/gpu=2"),
+        claim("c", request()),
+        ONE,
+        {"apiVersion": "v1", "kind": "Namespace", **charged},
+        old,
+        gang("g", 3, 1, "q", templated("one")),
+    ).run(conf(), 3)
+
+    bound = [o["metadata"]["name"] for o in ran.cluster.objects() if o["kind"] == "Pod" and o["spec"].get("nodeName")]
+    assert len(bound) == 2 and "old" in bound
+    assert ran.get("Queue", "q")["status"]["allocated"]["deviceclass/gpu"] == "2"

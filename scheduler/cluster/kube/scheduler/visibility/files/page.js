@@ -165,7 +165,8 @@ function drawQueues() {
 // Parent -> names of its queues; "" for the roots. A queue whose ancestors form a cycle is a root.
 function childrenOf(queues) {
   const children = new Map();
-  for (const name of [...queues.keys()].sort(compare)) {
+  const isQueue = (name) => !queues.get(name).note;
+  for (const name of [...queues.keys()].sort((a, b) => isQueue(b) - isQueue(a) || compare(a, b))) {
     let parent = queues.get(name).parent || "";
     const seen = new Set([name]);
     for (let above = parent; above && queues.has(above); above = queues.get(above).parent || "") {
@@ -230,7 +231,7 @@ function drawQueue(item, row) {
   show(tag, state !== "" && state !== "Open");
   tag.className = `tag ${["Closed", "Closing", "Unknown"].includes(state) ? state : ""}`;
   const words = [`weight ${row.weight || 0}`, `${number(row.running || 0)} running`, `${number(row.waiting || 0)} waiting`];
-  setText(facts, row.partial ? "above your queues" : words.join(" · "));
+  setText(facts, row.note || (row.partial ? "above your queues" : words.join(" · ")));
   const amounts = new Map((row.amounts || []).map((amount) => [amount.resource, amount]));
   arrange(item.amounts, item.lines, [...amounts.keys()], amountLine);
   for (const [resource, amount] of amounts) drawAmount(item.lines.get(resource), amount);
