@@ -158,6 +158,11 @@ class NpuRequests:
         number = self._numbers.get(job.key)
         return (self._npu_pods(job) if number is None else number) > 0
 
+    def used_npus(self, job: Job) -> bool:
+        """Whether a Pod of the job requests chips or virtual devices, or one that has failed did."""
+        failed = {task.cls for task in job.of(TaskStatus.FAILED).values()}
+        return self.is_npu_job(job) or any(units(cls, d) for cls in failed for d in self._watched)
+
     def is_distributed(self, job: Job) -> bool:
         """Whether several Pods of the job request chips or virtual devices."""
         return self._npu_pods(job) > 1

@@ -183,7 +183,7 @@ class Rescheduler:
         self, jobs: Mapping[str, _Reading], faults: Faults, nodes: Iterable[NodeFaults], known: RestartState
     ) -> tuple[RestartState, list[str]]:
         """Returns the state to record, and the keys of the jobs whose restart begins. ``known``: the recorded state."""
-        session, uses_npus = self._session, self._npus.demand.is_npu_job
+        session, uses_npus = self._session, self._npus.demand.used_npus
         restarts = dict(self.restarts)
         owners = {key: owner_of(job) for key, job in session.jobs.items() if key in known.retries}
         owners |= {key: restart.uid for key, restart in restarts.items()}

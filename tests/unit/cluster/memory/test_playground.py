@@ -113,16 +113,38 @@ def instance(name: str, group: str, chips: int) -> Raw:
     }
 
 
-def test_a_service_on_a_cluster_without_room_for_all_instances_runs_in_a_ratio_of_its_scaling_rule() -> None:
-    """Two nodes have room for two instances of 8 chips: not two for prefill, but one of each group."""
-    states = [[("prefill", 2), ("decode", 1)], [("prefill", 1), ("decode", 1)]]
+def test_an_ascend_job_whose_pods_all_fail_at_once_restarts_and_has_one_retry_less() -> None:
+    """Most trainings end so: if one rank fails, the others do."""
+    raw = instance("train", "", 4)
+    raw["metadata"]["labels"] = {"framework": "pytorch", "fault-scheduling": "force", "fault-retry-times": "2"}
+    simulation = simulated("910b-8", 1, raw)
+    simulation.run()
+    before = {name: pod["metadata"]["uid"] for name, pod in pods(simulation).items()}
+    for name in before:
+        simulation.cluster.server.patch(POD, "default", name, {"status": {"phase": "Failed"}})
+    simulation.run(15)
+    after = pods(simulation)
+    assert [pod["status"]["phase"] for pod in after.values()] == ["Running"] * 2
+    assert all(pod["metadata"]["uid"] != before[name] for name, pod in after.items())
+    record = simulation.cluster.server.find(CONFIG_MAP, "volcano-system", "vcjob-fault-npu-cm")
+    assert record is not None
+    assert [each["Times"] for each in json.loads(record["data"]["remain-retry-times"]).values()] == [1]
+
+
+def scaling_rule(*states: list[tuple[str, int]]) -> Raw:
+    """A rule of states, each the numbers of instances of the groups."""
     groups = [
         {"group_list": [{"group_name": k, "group_num": str(n), "server_num_per_group": "2"} for k, n in state]}
         for state in states
     ]
     text = json.dumps({"version": "1.0", "elastic_scaling_list": groups})
     metadata = {"name": "rule", "namespace": "default"}
-    rule = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"elastic_scaling.json": text}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"elastic_scaling.json": text}}
+
+
+def test_a_service_on_a_cluster_without_room_for_all_instances_runs_in_a_ratio_of_its_scaling_rule() -> None:
+    """Two nodes have room for two instances of 8 chips: not two for prefill, but one of each group."""
+    rule = scaling_rule([("prefill", 2), ("decode", 1)], [("prefill", 1), ("decode", 1)])
     simulation = simulated("910b-8", 2, rule, instance("p0", "prefill", 4))
     simulation.run()
     for each in (instance("p1", "prefill", 4), instance("d0", "decode", 4)):
@@ -130,6 +152,31 @@ def test_a_service_on_a_cluster_without_room_for_all_instances_runs_in_a_ratio_o
     simulation.run(20)
     running = {name for name, pod in pods(simulation).items() if pod["status"].get("phase") == "Running"}
     assert running == {"p0-master-0", "p0-worker-0", "d0-master-0", "d0-worker-0"}
+
+
+def test_a_service_that_lost_a_node_gives_its_place_to_the_instance_that_the_smaller_state_needs() -> None:
+    """The steps of MindCluster's documentation: decode fails, one prefill instance exits, decode takes its nodes."""
+    rule = scaling_rule([("prefill", 2), ("decode", 1)], [("prefill", 1), ("decode", 1)])
+    jobs = [instance("p0", "prefill", 4), instance("p1", "prefill", 4), instance("d0", "decode", 4)]
+    for each in jobs:
+        each["metadata"]["labels"] |= {"fault-scheduling": "force", "fault-retry-times": "100000000"}
+    simulation = simulated("910b-8", 3, rule, *jobs)
+    simulation.run()
+
+    def running() -> set[str]:
+        return {n.partition("-")[0] for n, pod in pods(simulation).items() if pod["status"].get("phase") == "Running"}
+
+    assert running() == {"p0", "p1", "d0"}
+    server = simulation.cluster.server
+    node = pods(simulation)["d0-master-0"]["spec"]["nodeName"]
+    server.patch(NODE, "", node, {"metadata": {"annotations": {FAULTS: '{"chips":{"3":{}}}'}}})
+    simulation.run(15)
+    assert running() == {"p0", "p1"}
+    for name in ("p1-master-0", "p1-worker-0"):
+        server.patch(POD, "default", name, {"status": {"phase": "Failed"}})
+    simulation.run(20)
+    assert running() == {"p0", "d0"}
+    assert pods(simulation)["p1-master-0"]["status"].get("phase") == "Pending"
 
 
 def test_pods_on_a_node_whose_kubelet_has_stopped_do_not_start() -> None:
