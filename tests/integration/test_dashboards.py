@@ -172,6 +172,16 @@ def test_a_node_that_leaves_is_an_alert_with_queue_card_and_numbers_until_it_is_
     api.create(NODE.path, {"metadata": metadata, "status": status})
     wait(lambda: not alerts() and card()["healthy"] == "16", 60, alerts)
 
+    other = {"metadata": {"annotations": {CARD_QUOTA: json.dumps({"NVIDIA-H800": 1})}}}
+    api.patch(object_path(QUEUE, "", "research"), other)
+    both = [
+        "CardNotFound in queue research: of card NVIDIA-H800, 1 are granted by quotas, 0 exist and 0 are healthy.",
+        f"CardNotGranted: of card {CARD}, 0 are granted by quotas, 16 exist and 16 are healthy.",
+    ]
+    wait(lambda: sorted(alerts()) == both, 60, alerts)
+    api.patch(object_path(QUEUE, "", "research"), quota)
+    wait(lambda: not alerts(), 60, alerts)
+
 
 def test_admission_refuses_a_quota_of_more_cards_than_nodes_have_if_the_chart_says_so(
     running: tuple[Installation, Prometheus, float],

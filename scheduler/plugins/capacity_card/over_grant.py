@@ -20,7 +20,7 @@ from scheduler.api.resource import Dimensions, scale_of
 from scheduler.api.scheduling import Queue
 from scheduler.api.snapshot import Memory
 from scheduler.plugins.capacity_card.discovery import CardInventory, inventory_of
-from scheduler.plugins.capacity_card.totals import card_totals, granted_cards
+from scheduler.plugins.capacity_card.totals import card_supply, card_totals, granted_cards
 
 REFUSED: Final = frozenset((QuotaProblem.OVER_GRANTED, QuotaProblem.NOT_FOUND))
 """Problems for which ``refuse`` refuses a quota. Cards that are not healthy now may be so again."""
@@ -51,7 +51,8 @@ def over_grants(
     dimensions = Dimensions()
     dimensions.declare(inventory.by_resource)
     table = _table(facts, inventory.by_resource, dimensions)
-    totals = card_totals(inventory, table, dimensions, granted_cards([*limits, own]), {})
+    granted = granted_cards([*limits, own])
+    totals = card_totals(card_supply(Memory(), inventory, table, dimensions, granted), granted, {})
     found = []
     for card, number in own.items():
         its = totals[card] if totals[card].existing else _reported(totals[card], card, others)

@@ -41,7 +41,7 @@ from scheduler.plugins.capacity_card.holdings import Amounts
 from scheduler.plugins.capacity_card.lending import Lending, LoansByQueue, loans
 from scheduler.plugins.capacity_card.reclaiming import Reclaiming
 from scheduler.plugins.capacity_card.refusals import card_shortages, insufficient, quota_exhausted, shortage_of
-from scheduler.plugins.capacity_card.totals import card_totals, granted_cards, quota_warnings
+from scheduler.plugins.capacity_card.totals import CardSupply, card_supply, card_totals, granted_cards, quota_warnings
 from scheduler.plugins.support.queue_accounting import not_open
 
 REASON_CARDS: Final = "UnsupportedCards"
@@ -132,9 +132,7 @@ class CapacityCard:
         session.add_keeps_deserved(reclaiming.losses, bound=reclaiming.possible_losses, most=reclaiming.most)
         if not self._borrowing:
             return
-        listed = granted_cards(book.limits for book in self._books.values())
-        cards = self._inventory.amounts(session.nodes, session.dimensions, listed)
-        lending = Lending(self._books, cards, self._inventory.canonical)
+        lending = Lending(self._books, self._supply(self._granted()).allocatable, self._inventory.canonical)
         for book in self._books.values():
             book.lending = lending
         session.add_preemptive(reclaiming.may_reclaim, by_demand=True)
@@ -161,12 +159,20 @@ class CapacityCard:
     def _card_totals(self) -> Mapping[str, CardTotals]:
         """Returns the totals of the cards; at the end of the session, with what it has placed."""
         if self._totals is None:
-            session = self._session
-            granted = granted_cards(book.limits for book in self._books.values())
-            divided = [card for card in granted if self._inventory.is_divided(card)]
-            held = {card: sum(book.held(card) for book in self._books.values()) for card in divided}
-            self._totals = card_totals(self._inventory, session.nodes, session.dimensions, granted, held)
+            session, granted = self._session, self._granted()
+            used = self._inventory.sums(session.dimensions, lambda position: session.nodes.used[position])
+            for card in granted:
+                if self._inventory.is_divided(card):
+                    used[card] = sum(book.held(card) for book in self._books.values())
+            self._totals = card_totals(self._supply(granted), granted, used)
         return self._totals
+
+    def _granted(self) -> Mapping[str, float]:
+        return granted_cards(book.limits for book in self._books.values())
+
+    def _supply(self, listed: Iterable[str]) -> CardSupply:
+        session = self._session
+        return card_supply(session.snapshot.memory, self._inventory, session.nodes, session.dimensions, listed)
 
     def _close(self) -> None:
         """Computes the books again for reports: what was placed is no longer reserved, and may be another card than was

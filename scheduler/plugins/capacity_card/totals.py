@@ -6,16 +6,17 @@ the API server.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from scheduler.api.card_totals import PROBLEM_TEXTS, CardTotals, QuotaProblem, problem_of, problem_of_queue
+from scheduler.api.cards import MILLI
 from scheduler.api.names import CARD_QUOTA, CPU, MEMORY, ROOT_QUEUE
 from scheduler.api.node import Nodes
-from scheduler.api.quantity import format_milli
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions
+from scheduler.api.snapshot import Memory
 from scheduler.plugins.capacity_card.discovery import CardInventory
 from scheduler.plugins.capacity_card.holdings import Amounts, add
 
@@ -35,37 +36,48 @@ def granted_cards(limits: Iterable[Mapping[str, float]]) -> Amounts:
     return sums
 
 
-def card_totals(
-    inventory: CardInventory,
-    nodes: Nodes,
-    dimensions: Dimensions,
-    granted: Mapping[str, float],
-    held: Mapping[str, float],
-) -> dict[str, CardTotals]:
-    """Returns the totals of all cards that nodes have or quotas list. ``granted``: of the listed ones; ``held``: what
-    Pods hold of parts of cards. Of a part that requests determine, as many exist as nodes could have if they had no
-    others."""
-    ready = np.ones(len(nodes))
-    ready[[nodes.index[name] for name in nodes.facts.unready]] = 0.0
-    existing, allocatable, healthy, used = (
-        inventory.sums(dimensions, amounts, granted)
-        for amounts in (
-            lambda position: np.maximum(nodes.capacity[position], nodes.allocatable[position]),
-            lambda position: nodes.allocatable[position],
-            lambda position: nodes.allocatable[position] * ready,
-            lambda position: nodes.used[position],
+class CardSupply(NamedTuple):
+    """Card -> what the nodes have, as in ``CardTotals``. Of a part that requests determine, as many as nodes could have
+    if they had no others."""
+
+    existing: Mapping[str, float]
+    allocatable: Mapping[str, float]
+    healthy: Mapping[str, float]
+
+
+def card_supply(
+    memory: Memory, inventory: CardInventory, nodes: Nodes, dimensions: Dimensions, listed: Iterable[str]
+) -> CardSupply:
+    """Returns the supply of the cards that nodes have or quotas list (``listed``). It is kept until a node changes."""
+    names = tuple(sorted(listed))
+
+    def compute(_: CardSupply | None) -> CardSupply:
+        ready = np.ones(len(nodes))
+        ready[[nodes.index[name] for name in nodes.facts.unready]] = 0.0
+        capacity, allocatable = nodes.capacity, nodes.allocatable
+        return CardSupply(
+            inventory.sums(dimensions, lambda position: np.maximum(capacity[position], allocatable[position]), names),
+            inventory.sums(dimensions, lambda position: allocatable[position], names),
+            inventory.sums(dimensions, lambda position: allocatable[position] * ready, names),
         )
-    )
+
+    version = (inventory, nodes.facts, nodes.allocatable, nodes.capacity)
+    return memory.memo(CardSupply, version, compute, names)
+
+
+def card_totals(supply: CardSupply, granted: Mapping[str, float], used: Mapping[str, float]) -> dict[str, CardTotals]:
+    """Returns the totals of all cards that nodes have or quotas list. ``granted``: of the listed ones; ``used``: what
+    Pods hold."""
     return {
         card: CardTotals(
             granted.get(card, 0.0),
-            existing.get(card, 0.0),
-            allocatable.get(card, 0.0),
-            healthy.get(card, 0.0),
-            held[card] if card in held else used.get(card, 0.0),
+            supply.existing.get(card, 0.0),
+            supply.allocatable.get(card, 0.0),
+            supply.healthy.get(card, 0.0),
+            used.get(card, 0.0),
             card in granted,
         )
-        for card in sorted(existing.keys() | granted.keys())
+        for card in sorted(supply.existing.keys() | granted.keys())
     }
 
 
@@ -75,16 +87,17 @@ def quota_warnings(totals: Mapping[str, CardTotals], quotas: Mapping[str, Mappin
     problems = {card: problem for card, its in totals.items() if (problem := problem_of(its)) is not None}
     if not problems:
         return
+    numbers = {card: totals[card].numbers for card in problems}
     for queue, limits in quotas.items():
         for card, limit in limits.items():
-            problem = problem_of_queue(totals[card], limit) if card in problems else None
-            if problem is not None:
-                numbers = f"{totals[card].numbers}; quota of this queue: {format_milli(limit)}"
-                yield _warning(queue, card, problem, numbers)
+            if card in problems and problem_of_queue(totals[card], limit) is not None:
+                yield _warning(
+                    queue, card, problems[card], f"{numbers[card]}; quota of this queue: {limit / MILLI:.0f}"
+                )
     if ROOT_QUEUE in quotas:
         for card, problem in problems.items():
             if problem is QuotaProblem.NOT_GRANTED:
-                yield _warning(ROOT_QUEUE, card, problem, totals[card].numbers)
+                yield _warning(ROOT_QUEUE, card, problem, numbers[card])
 
 
 def _warning(queue: str, card: str, problem: QuotaProblem, numbers: str) -> Malformed:
