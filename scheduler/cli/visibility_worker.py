@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,17 @@ _NICE: Final = 10
 """The scheduler's sessions have priority."""
 _OUTPUT: Final = 1
 """File descriptor of the answer, which is read by a program: nothing in it is escaped for a terminal."""
+_NEEDED: Final = (
+    "scheduler.actions",
+    "scheduler.plugins",
+    "scheduler.cli.can_run_text",
+    "scheduler.cli.cluster_source",
+    "scheduler.cli.explain_live",
+    "scheduler.cluster.kube.transport.client",
+    "scheduler.explain.document",
+    "scheduler.explain.submitted",
+)
+"""What most answers need."""
 Raw = dict[str, Any]
 
 
@@ -50,6 +62,8 @@ class Question(msgspec.Struct):
 def main() -> None:
     with suppress(OSError):
         os.nice(_NICE)
+    for module in _NEEDED:  # while there is no question yet
+        import_module(module)
     question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
     try:
         answer = {"status": 200, "body": _answer(question)}

@@ -2,7 +2,8 @@
 
 To explain a job takes seconds of processor time and the memory of a second cluster. A separate process keeps that away
 from the scheduler: its sessions are not slowed down, and a process that takes too long or too much ends without it. One
-process runs at a time, and after it there is a pause as long as it ran, at most ten seconds.
+process runs at a time, and after it there is a pause as long as it ran, at most ten seconds. The next process starts in
+this pause: it loads its modules, which takes a fifth of the time of an answer, and waits for a question.
 
 Namespaces take turns. A namespace with many questions cannot keep others from asking: if all places are taken, a
 question of a namespace with fewer of them takes the place of the last one of the namespace with the most.
@@ -31,6 +32,8 @@ TIMEOUT: Final = 50.0
 """Seconds for an answer, with the wait for the turn: API servers give up after 60."""
 MAX_PAUSE: Final = 10.0
 """Seconds."""
+READY: Final = 600.0
+"""Seconds after an answer for which a process waits for the next question."""
 MAX_ANSWER: Final = 64 * 1024 * 1024
 """Bytes of an answer."""
 _CHUNK: Final = 64 * 1024
@@ -129,9 +132,20 @@ class WorkerAnswers:
     """Belongs to one event loop."""
 
     def __init__(
-        self, worker: Worker, *, timeout: float = TIMEOUT, clock: Callable[[], float] = time.monotonic
+        self,
+        worker: Worker,
+        *,
+        timeout: float = TIMEOUT,
+        ready: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``ready``: seconds for which a process waits for the next question; 0: it starts with the question."""
         self._worker = worker
+        self._ready_for = ready
+        self._ready: asyncio.Task[asyncio.subprocess.Process] | None = None
+        """Starts the process that waits for a question."""
+        self._ending: asyncio.Task[None] | None = None
+        """Ends a process for which no question came in time."""
         self._timeout = timeout
         self._clock = clock
         self._turns = Turns(WAITING, retry_after=timeout)
@@ -139,6 +153,12 @@ class WorkerAnswers:
         self._queues: dict[str, msgspec.Raw] = {}
         """Namespace -> the figures of its queues."""
         self._queues_at = float("-inf")
+
+    async def close(self) -> None:
+        """Ends the process that waits for a question."""
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            await self._end_ready(ready)
 
     async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer:
         """Why a Pod, PodGroup or workload waits. Raises BusyError."""
@@ -188,17 +208,50 @@ class WorkerAnswers:
         finally:
             now = self._clock()
             self._rest_until = now + min(now - began, MAX_PAUSE)
+            if self._ready_for and self._ready is None:
+                self._ready = asyncio.create_task(self._start())
+                asyncio.get_running_loop().call_later(self._ready_for, self._expire, self._ready)
+
+    def _expire(self, ready: "asyncio.Task[asyncio.subprocess.Process]") -> None:
+        """Ends the process that waits for a question, unless it has got one."""
+        if self._ready is ready:
+            self._ready = None
+            self._ending = asyncio.create_task(self._end_ready(ready))
+
+    @staticmethod
+    async def _end_ready(ready: "asyncio.Task[asyncio.subprocess.Process]") -> None:
+        with suppress(OSError):
+            await _end(await ready)
+
+    async def _take(self) -> asyncio.subprocess.Process:
+        """Returns the process that waits for a question, or starts one. Raises OSError."""
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            try:
+                process = await asyncio.shield(ready)
+                if process.returncode is None:
+                    return process
+            except OSError:  # it may succeed now
+                pass
+            except asyncio.CancelledError:
+                self._ready = ready
+                raise
+        return await self._start()
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """Raises OSError."""
+        return await asyncio.create_subprocess_exec(
+            *self._worker.command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            start_new_session=True,
+        )
 
     async def _run(self, question: bytes) -> WorkerAnswer:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._worker.command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-                start_new_session=True,
-            )
+            process = await self._take()
         except OSError as error:
             log.warning("no process could be started to answer a question", error=str(error))
             return WorkerAnswer(503, "no process could be started to answer")
@@ -215,10 +268,7 @@ class WorkerAnswers:
                     return WorkerAnswer(500, f"the answer has more than {MAX_ANSWER} bytes")
             code = await process.wait()
         finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await asyncio.shield(process.wait())
+            await _end(process)
         try:
             answer = msgspec.json.decode(written, type=WorkerAnswer)
         except msgspec.MsgspecError:
@@ -227,3 +277,11 @@ class WorkerAnswers:
         if answer.trace:
             log.error("a question about the cluster failed", trace=answer.trace)
         return answer
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kills a process, with its children, that has not ended."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.shield(process.wait())

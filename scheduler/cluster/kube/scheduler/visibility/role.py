@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from scheduler.api.names import VISIBILITY_API_VERSION
-from scheduler.cluster.kube.scheduler.visibility.answers import Worker, WorkerAnswers
+from scheduler.cluster.kube.scheduler.visibility.answers import READY, Worker, WorkerAnswers
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.page import WebPage
 from scheduler.cluster.kube.scheduler.visibility.server import VisibilityServer
@@ -102,7 +102,7 @@ class Visibility(SessionObserver):
         self._settings = settings
         self._client = client
         own = VisibilityMetrics(metrics.registry)
-        self._answers = WorkerAnswers(settings.worker)
+        self._answers = WorkerAnswers(settings.worker, ready=READY)
         self._overviews, page = None, None
         if settings.take_overview is not None:
             self._overviews = Overviews(settings.take_overview, self._list_cluster, standing_by)
@@ -143,6 +143,7 @@ class Visibility(SessionObserver):
             with suppress(asyncio.CancelledError):
                 await self._maintaining
         await self._server.stop()
+        await self._answers.close()
 
     async def _maintain(self) -> None:
         backoff = Backoff(0.5, CHECK)

@@ -28,10 +28,12 @@ ANSWERING = 'print(json.dumps({"status": 200, "body": question}))'
 
 
 class World:
-    def __init__(self, directory: Path, ending: str = ANSWERING, sleep: float = 0.0, **options: Any) -> None:
+    def __init__(
+        self, directory: Path, ending: str = ANSWERING, sleep: float = 0.0, program: str = PROGRAM, **options: Any
+    ) -> None:
         self._log = directory / "log"
         self._log.touch()
-        program = PROGRAM.replace("{ending}", ending)
+        program = program.replace("{ending}", ending)
         settings = {"log": str(self._log), "sleep": sleep}
         self.answers = WorkerAnswers(Worker((sys.executable, "-c", program), settings), **options)
 
@@ -66,6 +68,76 @@ def test_one_process_runs_at_a_time(tmp_path: Path) -> None:
         assert [line.split()[0] for line in world.log] == ["begin", "end"] * 4
 
     run(scenario)
+
+
+STARTED = "import os, sys, time; print('ready', os.getpid(), file=open(os.environ['STARTS'], 'a'), flush=True)\n"
+
+
+@pytest.fixture
+def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file to which each process writes that it has started, before it reads a question."""
+    path = tmp_path / "starts"
+    path.touch()
+    monkeypatch.setenv("STARTS", str(path))
+    return path
+
+
+def pids(file: Path) -> list[int]:
+    return [int(line.split()[1]) for line in file.read_text().splitlines()]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+def test_the_next_process_starts_before_its_question_and_answers_it(tmp_path: Path, starts: Path) -> None:
+    async def scenario() -> None:
+        world = World(tmp_path, program=STARTED + PROGRAM, ready=30.0)
+        await world.answers.explain("job", "ns", "first")
+        await until(lambda: len(pids(starts)) == 2)
+        assert world.runs == 1
+        await world.answers.explain("job", "ns", "second")
+        assert [int(line.split()[1]) for line in world.log if line.startswith("begin")] == pids(starts)[:2]
+        await world.answers.close()
+
+    run(scenario)
+
+
+def test_a_process_that_died_while_it_waited_is_replaced(tmp_path: Path, starts: Path) -> None:
+    async def scenario() -> None:
+        world = World(tmp_path, program=STARTED + PROGRAM, ready=30.0)
+        await world.answers.explain("job", "ns", "first")
+        await until(lambda: len(pids(starts)) == 2)
+        os.kill(pids(starts)[1], 9)
+        await until(lambda: not is_running(pids(starts)[1]))
+        assert (await world.answers.explain("job", "ns", "second")).status == 200
+        await world.answers.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("ready", [0.5, 30.0])
+def test_the_process_that_waits_ends_after_a_time_and_with_the_scheduler(
+    tmp_path: Path, starts: Path, ready: float
+) -> None:
+    async def scenario() -> None:
+        world = World(tmp_path, program=STARTED + PROGRAM, ready=ready)
+        await world.answers.explain("job", "ns", "first")
+        await until(lambda: len(pids(starts)) == 2)
+        if ready > 1:
+            await world.answers.close()
+        await until(lambda: not is_running(pids(starts)[1]))
+
+    run(scenario)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_the_figures_of_queues_are_read_once_for_all_namespaces_and_kept_a_while(tmp_path: Path) -> None:
