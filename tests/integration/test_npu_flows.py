@@ -30,6 +30,7 @@ from scheduler.api.names import (
     PREDICATE_TIME,
 )
 from scheduler.cli.main import main
+from scheduler.playground.objects import RUNS_FOR
 from tests.integration.playground import Playground, playing
 from tests.integration.stage import GROUPS, Namespace, a_control_plane, running
 
@@ -163,6 +164,28 @@ class Flow(Namespace):
                 "schedulerName": "volcano-py",
                 "runPolicy": {"schedulingPolicy": {"minAvailable": 2, "queue": "default"}},
                 "replicaSpecs": {"Master": role, "Worker": role},
+            },
+        }
+        self.api.create(f"{ACJOBS}/namespaces/{self.name}/ascendjobs", body)
+
+    def mindspore_job(self, name: str, seconds: int) -> None:
+        """A MindSpore job of a Scheduler without chips, which runs for ever, and a Worker, which ends. Its success
+        policy is AllWorkers."""
+        scheduler, worker = self.template(), self.template()
+        amounts = {"cpu": "1"}
+        scheduler["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+        worker["metadata"]["annotations"] = {RUNS_FOR: f"{seconds}s"}
+        body = {
+            "apiVersion": "mindxdl.gitee.com/v1",
+            "kind": "AscendJob",
+            "metadata": {"name": name, "labels": {"framework": "mindspore", **self.way.labels}},
+            "spec": {
+                "schedulerName": "volcano-py",
+                "successPolicy": "AllWorkers",
+                "replicaSpecs": {
+                    role: {"replicas": 1, "restartPolicy": "Never", "template": template}
+                    for role, template in (("Scheduler", scheduler), ("Worker", worker))
+                },
             },
         }
         self.api.create(f"{ACJOBS}/namespaces/{self.name}/ascendjobs", body)
@@ -480,6 +503,17 @@ def test_pods_get_the_chips_that_an_old_device_plugin_reports_as_ascend710(plane
             "Ascend710-0,Ascend710-1,Ascend710-2",
             "Ascend710-3,Ascend710-4,Ascend710-5",
         ]
+
+
+def test_a_mindspore_job_succeeds_with_its_workers_and_its_scheduler_is_deleted(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    flow = Flow(plane, Way("910b-8", ASCEND_910, 4, WHOLE.labels))
+    with flow.running(tmp_path):
+        flow.mindspore_job("train", 2)
+        flow.wait(lambda: flow.states("train") == ["Created", "Succeeded"])
+        flow.wait(lambda: [pod["metadata"]["name"] for pod in flow.pods()] == ["train-worker-0"])
+        assert not flow.groups()
 
 
 def test_a_pod_whose_virtual_npu_cannot_be_created_gets_another_chip_and_preemption_frees_one_chip(
