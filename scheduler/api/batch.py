@@ -59,6 +59,8 @@ class Action(StrEnum):
     SYNC_QUEUE = "SyncQueue"
     OPEN_QUEUE = "OpenQueue"
     CLOSE_QUEUE = "CloseQueue"
+    IGNORE = "Ignore"
+    """Nothing is done: an action of policies in MindCluster's build of Volcano."""
 
 
 PARTIAL_RESTARTS: Final = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})

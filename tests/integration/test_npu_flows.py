@@ -148,6 +148,7 @@ class Flow(Namespace):
                 "schedulerName": "volcano-py",
                 "minAvailable": replicas,
                 "plugins": {"env": [], "svc": []},
+                "policies": [{"event": "PodFailed", "action": "Ignore"}],
                 "tasks": [{"name": "worker", "replicas": replicas, "template": template}],
             },
         }
@@ -503,6 +504,21 @@ def test_pods_get_the_chips_that_an_old_device_plugin_reports_as_ascend710(plane
             "Ascend710-0,Ascend710-1,Ascend710-2",
             "Ascend710-3,Ascend710-4,Ascend710-5",
         ]
+
+
+def test_a_vcjob_that_ignores_failures_restarts_when_all_its_pods_fail(plane: ControlPlane, tmp_path: Path) -> None:
+    flow = Flow(plane, Way("910b-8", ASCEND_910, 4, WHOLE.labels))
+    with flow.running(tmp_path):
+        flow.vcjob("train", 2, **{"fault-scheduling": "force", "fault-retry-times": "100000000"})
+        flow.wait(lambda: flow.all_run(2))
+        flow.wait(lambda: flow.phase() == "Running")
+        before = {pod["metadata"]["uid"] for pod in flow.pods()}
+        for pod in flow.pods():
+            path = f"{flow.path}/pods/{pod['metadata']['name']}/status"
+            flow.api.patch(path, {"status": {"phase": "Failed"}})
+        flow.wait(lambda: flow.all_run(2) and before.isdisjoint(pod["metadata"]["uid"] for pod in flow.pods()))
+        job = flow.api.get(f"{BATCH}/namespaces/{flow.name}/jobs/train")
+        assert job["status"]["state"]["phase"] == "Running"
 
 
 def test_a_mindspore_job_succeeds_with_its_workers_and_its_scheduler_is_deleted(

@@ -16,10 +16,11 @@ from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.acjob.hot_switch import is_switched, marks_differ
 from scheduler.controllers.acjob.manifests import VERSION
 from scheduler.controllers.acjob.reconciler import AscendJobReconciler, AscendJobState
-from scheduler.controllers.acjob.restarts import RetryRecord, has_failed, number_in, retry_times
+from scheduler.controllers.acjob.restarts import has_failed
 from scheduler.controllers.acjob.scaling_rule import is_running, service_of
 from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import Effect, Plan, warning
+from scheduler.controllers.retry_record import RetryRecord, number_in, retry_times
 from scheduler.controllers.store import Key, Store, key_of
 
 
@@ -46,7 +47,7 @@ class AscendJobController(Controller):
     def _observe_record(self, old: ConfigMap | None, new: ConfigMap | None, now: float) -> list[Key]:
         key = key_of(latest(old, new))
         if key == (SYSTEM_NAMESPACE, RESCHEDULING_STATE):
-            return [key_of(job) for job in self._store.all(ACJOB) if retry_times(job)]
+            return [key_of(job) for job in self._store.all(ACJOB) if retry_times(job.metadata.labels or {})]
         services = ((job, service_of(job)) for job in self._store.all(ACJOB))
         return [key_of(job) for job, each in services if each is not None and (each.namespace, each.rule) == key]
 

@@ -35,7 +35,6 @@ from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, C
 from scheduler.controllers.acjob.hot_switch import next_steps, places
 from scheduler.controllers.acjob.manifests import RolePod, group_name, members, pod, pod_group, pod_name, service
 from scheduler.controllers.acjob.restarts import (
-    RetryRecord,
     any_terminates,
     backoff_limit,
     completion,
@@ -44,7 +43,6 @@ from scheduler.controllers.acjob.restarts import (
     is_rescheduled,
     is_torn,
     restarts_of,
-    retry_times,
     uncounted_restarts_of,
 )
 from scheduler.controllers.acjob.scaling import INVALID_SCALING, group_changes, scaling_problem, surplus_deletions
@@ -59,6 +57,7 @@ from scheduler.controllers.acjob.status import (
     status_patch,
 )
 from scheduler.controllers.effects import Create, Delete, Effect, Patch, Plan, Read, normal, warning
+from scheduler.controllers.retry_record import RetryRecord, retry_times
 from scheduler.controllers.store import Store, key_of
 
 MAX_INTERVAL: Final = 30 * 86400.0
@@ -279,7 +278,7 @@ class AscendJobReconciler:
         """The restarts that the job has left after a Pod has failed. If the record of the scheduler cannot be read,
         every restart counts as one after a failure."""
         group, meta = self._group, self._job.metadata
-        allowed = retry_times(self._job)
+        allowed = retry_times(self._job.metadata.labels or {})
         if not allowed or not is_rescheduled(self._job, roles):
             return 0
         record = self._read_record()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scheduler.api import batch
 from scheduler.api.batch import JOB_ACTIONS, Command
-from scheduler.api.kinds import CLAIM, COMMAND, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, VCJOB, Kind
+from scheduler.api.kinds import CLAIM, COMMAND, CONFIG_MAP, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, VCJOB, Kind
 from scheduler.api.names import (
     EVENT_COMMAND_ISSUED,
     EVENT_FAILED_CREATE,
@@ -13,8 +13,10 @@ from scheduler.api.names import (
     EVENT_POD_GROUP_ERROR,
     EVENT_PVC_ERROR,
     EVENT_WARNING,
+    RESCHEDULING_STATE,
+    SYSTEM_NAMESPACE,
 )
-from scheduler.api.objects import KubeObject, OwnerReference, Pod
+from scheduler.api.objects import ConfigMap, KubeObject, OwnerReference, Pod
 from scheduler.api.scheduling import PodGroup
 from scheduler.controllers.commands import Commands
 from scheduler.controllers.controller import Controller, latest, observes
@@ -23,6 +25,7 @@ from scheduler.controllers.job.events import ObservedChange, observe_group, obse
 from scheduler.controllers.job.observation import job_of
 from scheduler.controllers.job.reconciler import JobReconciler, MakePlugins
 from scheduler.controllers.job.state import ReconcileState
+from scheduler.controllers.retry_record import retry_times
 from scheduler.controllers.store import Key, Store, key_of
 
 
@@ -67,6 +70,12 @@ class JobController(Controller):
         ):
             return []
         return [key_of(latest(old, new))]
+
+    @observes(CONFIG_MAP)
+    def _observe_record(self, old: ConfigMap | None, new: ConfigMap | None, now: float) -> list[Key]:
+        if key_of(latest(old, new)) != (SYSTEM_NAMESPACE, RESCHEDULING_STATE):
+            return []
+        return [key_of(job) for job in self._store.all(VCJOB) if retry_times(job.metadata.labels or {})]
 
     @observes(POD)
     def _observe_pod(self, old: Pod | None, new: Pod | None, now: float) -> list[Key]:

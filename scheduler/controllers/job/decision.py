@@ -92,6 +92,8 @@ class PhaseInputs(msgspec.Struct, frozen=True):
     """The Pods to be deleted that were not terminating when the reconciliation began."""
     succeeded_of: Mapping[str, int]
     """Task -> Pods that succeeded; a task without any Pod is missing."""
+    restarts_follow: bool = False
+    """Whether the scheduler replaces the Pods that failed."""
 
 
 def next_phase(phase: JobPhase, now: PhaseInputs) -> JobPhase:
@@ -117,7 +119,7 @@ def _after_running(now: PhaseInputs) -> JobPhase:
         return JobPhase.RUNNING
     if now.min_success is not None and now.succeeded >= now.min_success:
         return JobPhase.COMPLETED
-    if now.succeeded + now.failed == now.replicas:
+    if now.succeeded + now.failed == now.replicas and not (now.failed and now.restarts_follow):
         short = now.min_available >= now.minimum and any(
             least is not None and now.succeeded_of.get(task, least) < least for task, least in now.minimums.items()
         )
@@ -231,6 +233,7 @@ def _phase_inputs(seen: JobObservation, phase: JobPhase, to_delete: list[Member]
         terminating=counts.terminating,
         to_delete=len(to_delete),
         succeeded_of={task: phases.get(SUCCEEDED, 0) for task, phases in counts.tasks.items()},
+        restarts_follow=seen.restarts_follow,
     )
 
 

@@ -11,7 +11,8 @@ from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.times import seconds_of
 from scheduler.controllers.job.alternatives import Choice
 from scheduler.controllers.job.parsed_spec import ParsedSpec
-from scheduler.controllers.job.pods import Members, members_of
+from scheduler.controllers.job.pods import FAILED, Members, members_of
+from scheduler.controllers.retry_record import restarts_follow
 from scheduler.controllers.store import Store
 
 
@@ -28,6 +29,8 @@ class JobObservation(msgspec.Struct, frozen=True):
     members: Members
     choice: Choice | None = None
     """The alternative of a job whose tasks list several; None: they list none."""
+    restarts_follow: bool = False
+    """Whether Pods have failed about which the job does nothing, because the scheduler restarts it."""
 
     @property
     def group_uid(self) -> str:
@@ -56,7 +59,9 @@ def observe(
     meta = job.metadata
     pods = store.pods_of(meta.namespace, meta.uid)
     members = members_of(parsed_spec, pods.values(), job, "" if choice is None else choice.name)
-    return JobObservation(job, now, phase_of(job), parsed_spec, group_in(store, job), members, choice)
+    awaits = parsed_spec.ignores_failures and any(member.phase == FAILED for member in members.values())
+    follow = awaits and restarts_follow(store, f"{meta.namespace}/{group_name(job)}", meta.uid, meta.labels or {})
+    return JobObservation(job, now, phase_of(job), parsed_spec, group_in(store, job), members, choice, follow)
 
 
 def group_in(store: Store, job: batch.Job) -> PodGroup | None:

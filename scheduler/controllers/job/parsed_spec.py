@@ -23,6 +23,7 @@ MAX_PODS: Final = 100_000
 """The largest number of Pods of a job. A job of more Pods is a mistake that would block all other jobs."""
 _MAX_NAMES: Final = 10
 """Tasks that the message about a cycle names."""
+_POLICY_ACTIONS: Final = JOB_ACTIONS | {Action.IGNORE}
 _WITHOUT_POLICY: Final = frozenset({JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEvent.POD_RUNNING})
 """Events that no policy applies to."""
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -55,8 +56,9 @@ def parse_policies(policies: Sequence[batch.LifecyclePolicy] | None, where: str)
     for index, policy in enumerate(policies or ()):
         field = f"{where}[{index}]"
         timeout = None
-        if policy.action not in JOB_ACTIONS:
-            bad.append((f"{field}.action", f"{policy.action[:64]!r} is none of {', '.join(sorted(JOB_ACTIONS))}"))
+        if policy.action not in _POLICY_ACTIONS:
+            known = ", ".join(sorted(_POLICY_ACTIONS))
+            bad.append((f"{field}.action", f"{policy.action[:64]!r} is none of {known}"))
             continue
         if policy.timeout is not None:
             try:
@@ -209,6 +211,12 @@ class ParsedSpec:
             level.policies, bad = parse_policies(level.spec.policies, f"{field}.policies")
             self.malformed += [*bad, *bad_dependencies.get(field, ())]
         self.malformed += bad_volumes
+
+    @cached_property
+    def ignores_failures(self) -> bool:
+        """Whether nothing is done about a Pod that fails, whatever its task."""
+        found = (first_policy(JobEvent.POD_FAILED, 0, task.policies, self.policies) for task in self.tasks.values())
+        return all(policy is not None and policy.action is Action.IGNORE for policy in found)
 
     @cached_property
     def start(self) -> StartProblems:

@@ -171,7 +171,7 @@ class ReconcileState:
             task = seen.parsed_spec.tasks.get(request.task)
             own = task.policies if task else ()
             policy = first_policy(request.event, request.exit_code, own, seen.parsed_spec.policies)
-            if policy is None or policy.action is Action.SYNC_JOB:
+            if policy is None or policy.action in (Action.SYNC_JOB, Action.IGNORE):
                 continue
             if policy.timeout is None:
                 self.add(PendingAction(policy.action, request))

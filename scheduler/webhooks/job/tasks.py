@@ -140,7 +140,7 @@ def _first_problem(policies: list[LifecyclePolicy], events: set[str], path: str)
         for event in named:
             if event not in _EVENTS:
                 return invalid(path, event, "invalid policy event")
-            if policy.action not in _ACTIONS:
+            if policy.action not in _ACTIONS and policy.action != Action.IGNORE:
                 return invalid(path, policy.action, "invalid policy action")
             if event in events:
                 return f"duplicate event {event}  across different policy"

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from scheduler.api.kinds import ACJOB, CONFIG_MAP, NODE, POD
+from scheduler.api.kinds import ACJOB, CONFIG_MAP, NODE, POD, VCJOB
 from scheduler.api.names import ASCEND_310P, ASCEND_710, ASCEND_910, ASCEND_REAL, HCCL_RANK_INDEX, NPU_CORE
 from scheduler.cluster.memory import Simulation
 from scheduler.framework.configuration_file import parse_configuration
@@ -129,6 +129,43 @@ def test_an_ascend_job_whose_pods_all_fail_at_once_restarts_and_has_one_retry_le
     record = simulation.cluster.server.find(CONFIG_MAP, "volcano-system", "vcjob-fault-npu-cm")
     assert record is not None
     assert [each["Times"] for each in json.loads(record["data"]["remain-retry-times"]).values()] == [1]
+
+
+def fail_all(simulation: Simulation) -> None:
+    """All Pods fail at once, and the job has some time to restart."""
+    for name in pods(simulation):
+        simulation.cluster.server.patch(POD, "default", name, {"status": {"phase": "Failed"}})
+    simulation.run(15)
+
+
+def test_a_vcjob_that_ignores_failures_restarts_while_retries_remain_and_then_fails() -> None:
+    """The policy that MindCluster's documentation gives jobs with retries."""
+    raw = job("train", 2, ASCEND_910, 4, **{"fault-scheduling": "force", "fault-retry-times": "2"})
+    raw["spec"]["policies"] = [{"event": "PodFailed", "action": "Ignore"}]
+    simulation = simulated("910b-8", 1, raw)
+    simulation.run()
+    for _ in range(2):
+        before = {pod["metadata"]["uid"] for pod in pods(simulation).values()}
+        fail_all(simulation)
+        assert [pod["status"]["phase"] for pod in pods(simulation).values()] == ["Running"] * 2
+        assert before.isdisjoint(pod["metadata"]["uid"] for pod in pods(simulation).values())
+    fail_all(simulation)
+    (found,) = simulation.cluster.server.of(VCJOB)
+    assert found["status"]["state"]["phase"] == "Failed"
+
+
+def test_without_retries_a_vcjob_that_ignores_failures_fails_when_all_its_pods_have_ended() -> None:
+    raw = job("train", 2, ASCEND_910, 4)
+    raw["spec"]["policies"] = [{"event": "PodFailed", "action": "Ignore"}]
+    simulation = simulated("910b-8", 1, raw)
+    simulation.run()
+    simulation.cluster.server.patch(POD, "default", "train-w-0", {"status": {"phase": "Failed"}})
+    simulation.run(5)
+    (found,) = simulation.cluster.server.of(VCJOB)
+    assert found["status"]["state"]["phase"] == "Running"
+    fail_all(simulation)
+    (found,) = simulation.cluster.server.of(VCJOB)
+    assert found["status"]["state"]["phase"] == "Failed"
 
 
 def scaling_rule(*states: list[tuple[str, int]]) -> Raw:

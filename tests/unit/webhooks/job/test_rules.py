@@ -210,3 +210,7 @@ def test_a_job_with_a_generated_name_is_validated_with_a_name_of_that_length() -
     answer = validate(AdmissionRequest(Operation.CREATE, VCJOB, "default", "", job), CLUSTER, SETTINGS).text()
     assert "create job with name" not in answer, "the API server shortens the prefix"
     assert f"create pod with name {'x' * 63}-w-0 validate failed" in answer
+
+
+def test_a_policy_may_ignore_an_event_as_in_manifests_of_mindcluster() -> None:
+    assert refusal(vcjob(policies=[{"event": "PodFailed", "action": "Ignore"}])) == ""
