@@ -31,7 +31,9 @@ _AMOUNTS = {
 class CardTotalFigures(Collector):
     """The gauges, in whole cards. They are built when metrics are scraped."""
 
-    def __init__(self) -> None:
+    def __init__(self, shard: str = "") -> None:
+        """``shard``: name of the scheduler's shard, if there are several: its queues have quotas of its nodes."""
+        self._shard = shard
         self._totals: Mapping[str, CardTotals] = {}
         self._usage: UsageByQueue = {}
 
@@ -43,19 +45,22 @@ class CardTotalFigures(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         totals, usage = self._totals, self._usage
         for field, text in _TOTALS.items():
-            values = [((card,), getattr(its, field) / MILLI) for card, its in totals.items()]
-            yield gauge(f"volcano_py_cards_{field}", text, ["card"], values)
+            values = [((card, self._shard), getattr(its, field) / MILLI) for card, its in totals.items()]
+            yield gauge(f"volcano_py_cards_{field}", text, ["card", "shard"], values)
         listed = [((queue, card), its) for queue, by_name in sorted(usage.items()) for card, its in by_name.items()]
         for field, (word, text) in _AMOUNTS.items():
             amounts = [(key, amount / MILLI) for key, its in listed if (amount := getattr(its, field)) is not None]
             yield gauge(f"volcano_py_queue_{word}_cards", text, ["queue_name", "resource"], amounts)
-        problems = [((its.problem, queue, card), 1.0) for (queue, card), its in listed if its.problem is not None]
+        shard = self._shard
+        problems = [
+            ((its.problem, queue, card, shard), 1.0) for (queue, card), its in listed if its.problem is not None
+        ]
         unused = [card for card, its in totals.items() if problem_of(its) is QuotaProblem.NOT_GRANTED]
-        problems += [((QuotaProblem.NOT_GRANTED, "", card), 1.0) for card in unused]
+        problems += [((QuotaProblem.NOT_GRANTED, "", card, shard), 1.0) for card in unused]
         yield gauge(
             "volcano_py_card_quota_problem",
             "1 for each queue and card whose quota has a problem (CardNotFound, CardOverGranted, CardUnhealthy), and "
             "for each card that no queue may use (CardNotGranted, without a queue)",
-            ["problem", "queue_name", "card"],
+            ["problem", "queue_name", "card", "shard"],
             problems,
         )

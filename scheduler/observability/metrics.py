@@ -232,7 +232,7 @@ class Metrics(RoleMetrics):
         self.chips = self._registered(ChipFigures())
         self.shares = self._registered(ShareFigures())
         self.card_users = self._registered(CardUserFigures())
-        self.card_totals = self._registered(CardTotalFigures())
+        self.card_totals = self._registered(CardTotalFigures(shard))
         self.attempts = self._registered(AttemptFigures())
         self.devices = self._registered(DeviceFigures())
 

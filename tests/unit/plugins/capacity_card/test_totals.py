@@ -134,20 +134,20 @@ def test_metrics_have_the_totals_the_problems_and_the_guarantee_of_each_queue() 
     queues = [quota_queue("a", {H200: 6}), quota_queue("b", {H200: 5})]
     world = World(machine("n", 10), machine("m", 2, product=H800), queues, jobs).run(CONFIGURATION)
     assert world.outcome is not None
-    session, metrics = world.outcome.session, Metrics()
+    session, metrics = world.outcome.session, Metrics("a")
     metrics.card_totals.update(session.figures(), session.usage_by_queue())
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(f"volcano_py_{name}", labels)
 
     fields = ("granted", "existing", "allocatable", "healthy", "used", "elastic")
-    assert [value(f"cards_{field}", card=H200) for field in fields] == [11, 10, 10, 10, 2, 0]
-    assert [value(f"cards_{field}", card=H800) for field in fields] == [0, 2, 2, 2, 0, 2]
+    assert [value(f"cards_{field}", card=H200, shard="a") for field in fields] == [11, 10, 10, 10, 2, 0]
+    assert [value(f"cards_{field}", card=H800, shard="a") for field in fields] == [0, 2, 2, 2, 0, 2]
     of_queue = {"queue_name": "a", "resource": H200}
     assert (value("queue_guaranteed_cards", **of_queue), value("queue_elastic_cards", **of_queue)) == (6, 1)
-    problems: dict[str, Any] = {"problem": "CardOverGranted", "card": H200}
+    problems: dict[str, Any] = {"problem": "CardOverGranted", "card": H200, "shard": "a"}
     assert [value("card_quota_problem", **problems, queue_name=name) for name in "ab"] == [1, 1]
-    assert value("card_quota_problem", problem="CardNotGranted", queue_name="", card=H800) == 1
+    assert value("card_quota_problem", problem="CardNotGranted", queue_name="", card=H800, shard="a") == 1
 
 
 def test_queue_top_has_a_table_of_the_cards_of_the_cluster() -> None:
