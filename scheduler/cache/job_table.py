@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scheduler.api.decisions import PodGroupStatusUpdate
 from scheduler.api.job import Job
 from scheduler.api.kinds import find_kind
-from scheduler.api.names import CARD_ALTERNATIVE, PODGROUP_PREFIX
+from scheduler.api.names import CARD_ALTERNATIVE, CARD_GANGS, PODGROUP_PREFIX
 from scheduler.api.objects import controller_of
 from scheduler.api.quantity import QuantityError
 from scheduler.api.resource import Dimensions, Vector
@@ -123,6 +123,8 @@ class JobTable:
         if old is not None and record.uid != meta.uid:
             record.admission = Admission()
         annotations, text = without_record(meta.annotations or NOTHING)
+        if CARD_GANGS in annotations:  # it is long, and equal jobs have equal ones
+            annotations = {**annotations, CARD_GANGS: intern(annotations[CARD_GANGS])}
         record_changed = record.admission.observe(text)
         arrived = old is None or (
             (old, record.uid, record.labels, record.annotations, record.phase)

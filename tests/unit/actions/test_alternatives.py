@@ -9,9 +9,17 @@ from scheduler.actions.alternatives import PATIENCE, AlternativeChooser, Answer,
 from scheduler.api.card_alternatives import GangAlternative
 from scheduler.api.job import Job
 from scheduler.api.kinds import POD, VCJOB
-from scheduler.api.names import CARD_ALTERNATIVE, CARD_GANGS, CARD_REQUEST, PREPARED_ALTERNATIVE
+from scheduler.api.names import (
+    CARD_ALTERNATIVE,
+    CARD_ALTERNATIVES,
+    CARD_GANGS,
+    CARD_NAME,
+    CARD_REQUEST,
+    PREPARED_ALTERNATIVE,
+    QUEUE_NAME_ANNOTATION,
+)
 from scheduler.framework.configuration import Configuration
-from tests.builders import Raw, World, group, hyper_node, pod
+from tests.builders import NAME, Raw, World, group, hyper_node, pod
 from tests.unit.actions.alternative_jobs import (
     CAPACITY,
     CARDS,
@@ -147,6 +155,59 @@ def test_count_and_replicas_may_differ_between_alternatives() -> None:
     assert cluster.cards("a") == {PPU}
     assert len(cluster.pods("a")) == 4
     assert cluster.group("a")["spec"]["minMember"] == 4
+
+
+SMALL = (f"{H200}/mig-1g.18gb-mixed", "nvidia.com/mig-1g.18gb")
+LARGE = (f"{H200}/mig-3g.71gb-mixed", "nvidia.com/mig-3g.71gb")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((PPU, "example.com/ppu"), SMALL),
+        (LARGE, SMALL),
+    ],
+    ids=["whole card or slice", "slices of different sizes"],
+)
+def test_slices_of_cards_are_alternatives(first: tuple[str, str], second: tuple[str, str]) -> None:
+    node = card_node("gpus", H200, 6)
+    node["status"]["allocatable"]["nvidia.com/mig-1g.18gb"] = "3"
+    quota = {first[0]: 4, second[0]: 4}
+    listed = [{"card": card, "resource": resource} for card, resource in (first, second)]
+    cluster = Cluster(node, card_queue(quota=quota), card_job("a", *listed)).run()
+    assert (cluster.cards("a"), cluster.nodes("a")) == ({second[0]}, {"gpus"})
+    limits = cluster.pods("a")[0]["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == {"nvidia.com/mig-1g.18gb": "1"}
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Deployment"])
+def test_cards_joined_across_resources_are_refused_with_the_way_to_list_them(kind: str) -> None:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1", "example.com/ppu": "1"}}}
+    metadata = {"labels": {"app": "a"}, "annotations": {CARD_NAME: f"{H200}|{PPU}", QUEUE_NAME_ANNOTATION: "team"}}
+    spec = {"schedulerName": NAME, "containers": [container]}
+    head = {"name": "a", "namespace": "default"}
+    objects: dict[str, Raw] = {
+        "Pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {**head, **metadata}, "spec": spec},
+        "Deployment": {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": head,
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": {"app": "a"}},
+                "template": {"metadata": metadata, "spec": spec},
+            },
+        },
+    }
+    cluster = Cluster(*NODES, card_queue(), objects[kind]).run()
+    (made,) = cluster.all(POD)
+    assert "nodeName" not in made["spec"]
+    events = [each["message"] for each in cluster.simulation.cluster.objects() if each["kind"] == "Event"]
+    refusals = [text for text in events if "cannot stand for each other" in text]
+    assert refusals
+    for refusal in refusals:
+        assert f"<{H200}> is nvidia.com/gpu, <{PPU}> is example.com/ppu" in refusal
+        assert f"a vcjob can list them in the annotation {CARD_ALTERNATIVES} of its Pod template" in refusal
 
 
 def test_jobs_that_arrive_together_do_not_choose_the_same_nodes() -> None:

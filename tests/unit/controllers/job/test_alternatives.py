@@ -142,6 +142,20 @@ def test_pods_that_terminate_hold_up_the_next_alternative() -> None:
     assert set(alternatives_of_pods(world).values()) == {"npu"}
 
 
+def test_a_scaled_job_gets_more_pods_of_its_alternative() -> None:
+    world = started(with_alternatives(task("master")))
+    world.run(3)
+    spec = world.find(VCJOB, "j")["spec"]
+    first, second = spec["tasks"]
+    tasks = [{**first, "replicas": 3, "minAvailable": 3}, second]
+    world.patch(VCJOB, "j", {"spec": {"tasks": tasks, "minAvailable": 4}})
+    world.run(3)
+    assert alternatives_of_pods(world) == dict.fromkeys(("j-w-0", "j-w-1", "j-w-2", "j-master-0"), "gpu")
+    assert json.loads(marks(world)[CARD_REQUEST]) == {"NVIDIA-H200": 24}
+    (gpu, _), _ = parse_gangs(marks(world)[CARD_GANGS])
+    assert gpu.spec.min_member == world.group()["spec"]["minMember"] == 4
+
+
 def test_a_restarted_job_chooses_again() -> None:
     world = started(with_alternatives(policies=[{"event": "PodFailed", "action": "RestartJob"}]))
     choose(world, "npu")
