@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from scheduler.api.kinds import EVENT, POD, POD_GROUP, QUEUE, Kind, find_kind
-from scheduler.api.names import CHIP_ANNOTATIONS, GROUP_NAME, POD_SCHEDULED
+from scheduler.api.names import CHIP_ANNOTATIONS, GROUP_NAME, NO_QUEUE, POD_SCHEDULED
 from scheduler.api.quantity import format_milli
 from scheduler.api.written_amounts import readable_text
 from scheduler.cli.output import Column, RowTable
 from scheduler.cli.text import styled
 from scheduler.cluster.memory import SimulationReport
 from scheduler.explain.unconsidered import why_unconsidered, why_without_pods
+from scheduler.framework.charged_namespaces import cards_without_queue
 from scheduler.framework.figures import QueueUsage
 from scheduler.framework.session import Session
 
@@ -204,6 +205,10 @@ def _queues(queues: list[Raw]) -> Iterator[_Amount]:
         first = (queue["metadata"]["name"], queue["spec"].get("weight", 1), queue["status"].get("state", ""))
         for i, name in enumerate(names):
             yield _Amount(("", "", "") if i else first, name, used, deserved, limit)
+    for held in filter(None, ((queue.get("status") or {}).get("withoutQueue") for queue in queues)):
+        used = held["allocated"]
+        for i, name in enumerate(name for name, amount in used.items() if amount != "0"):
+            yield _Amount((NO_QUEUE if not i else "", "", ""), name, used, {}, {})
 
 
 def _written(resource: str, amounts: Mapping[str, Any]) -> str:
@@ -236,6 +241,8 @@ def _cards(session: Session) -> Iterator[_Card]:
     for name in sorted(session.queues):
         for i, (card, usage) in enumerate(session.queue_usage(session.queues[name]).items()):
             yield _Card("" if i else name, card, usage)
+    for i, (card, usage) in enumerate(cards_without_queue(session.cards_in_use()).items()):
+        yield _Card("" if i else NO_QUEUE, card, usage)
 
 
 _CARDS: tuple[Column[_Card], ...] = (

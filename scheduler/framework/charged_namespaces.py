@@ -16,7 +16,7 @@ from scheduler.api.objects import Namespace
 from scheduler.api.queue import Queue
 from scheduler.api.reasons import Malformed
 from scheduler.api.resource import Dimensions, Vector
-from scheduler.api.snapshot import Snapshot
+from scheduler.api.snapshot import NamespaceAmounts, Snapshot
 from scheduler.api.task import ALLOCATED_STATUSES, Task
 from scheduler.framework.figures import CardsByUser, QueueUsage
 
@@ -73,26 +73,35 @@ def charged_pods(session: AnySession) -> ChargedPods:
         else:
             problem = _problem(name, session.queues)
             session.malformed_field(Malformed("Namespace", "", namespace, _FIELD, problem, _CONSEQUENCE))
-    fit = session.dimensions.fit
+    held, dimensions = session.snapshot.without_queue.amounts, session.dimensions
+    constants = tuple(queues.items()), dimensions.width
+    sums: ChargedPods = session.memo(ChargedPods, (held,), lambda _: _sums(held, queues, dimensions), constants)
+    return sums
+
+
+def _sums(held: Mapping[str, NamespaceAmounts], queues: Mapping[str, str], dimensions: Dimensions) -> ChargedPods:
+    """``queues``: namespace -> the queue that is charged for its Pods."""
+    fit = dimensions.fit
     amounts: dict[str, Vector] = {}
     online: dict[str, Vector] = {}
-    others = session.dimensions.zeros()
-    for namespace, its in session.snapshot.without_queue.amounts.items():
+    others = dimensions.zeros()
+    for namespace, its in held.items():
         queue = queues.get(namespace)
         if queue is not None:
             amounts[queue] = amounts[queue] + fit(its.allocated) if queue in amounts else fit(its.allocated)
             online[queue] = online[queue] + fit(its.online) if queue in online else fit(its.online)
         else:
             others += fit(its.allocated)
-    return ChargedPods(queues, amounts, online, others)
+    return ChargedPods(dict(queues), amounts, online, others)
 
 
 def amounts_without_queue(session: AnySession) -> Vector:
     """Returns what Pods hold that count in no queue: those without a queue that none is charged for, and those of jobs
     whose queue does not exist."""
     total: Vector = session.once(charged_pods).others.copy()
+    queues = session.queues
     for job in session.active_jobs.values():
-        if job.queue not in session.queues:
+        if job.queue not in queues:
             total += job.allocated
     return total
 

@@ -98,7 +98,10 @@ class SettledAccounts:
         add_exactly(elastic, account.elastic, sign)
         cards = only_cards(account.allocated)
         if cards:
-            add_exactly(self.by_user.setdefault(account.user, {}), cards, sign)
+            sums = self.by_user.setdefault(account.user, {})
+            add_exactly(sums, cards, sign)
+            if not sums:
+                del self.by_user[account.user]
 
 
 def settled_accounts(snapshot: Snapshot, account_builder: AccountBuilder) -> SettledAccounts:
@@ -234,6 +237,8 @@ class Bookkeeper:
             if known is not None:
                 add(sums.setdefault(known.user, {}), only_cards(known.allocated).items(), -1.0)
         for key, account in accounts.items():
+            if not (account.holding or account.other_queues):
+                continue
             job, holdings = jobs[key], {jobs[key].queue: account.holding, **account.other_queues}
             users = ((CardUser(queue, job.namespace, account.online), its) for queue, its in holdings.items())
             add_users(sums, users, self._inventory)

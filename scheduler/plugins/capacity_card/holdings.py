@@ -51,6 +51,9 @@ class CardHolding:
         add_exactly(self.releasing, other.releasing, sign)
         add_exactly(self.uncertain, other.uncertain, sign)
 
+    def __bool__(self) -> bool:
+        return bool(self.allocated or self.releasing or self.uncertain)
+
     def __str__(self) -> str:
         """Formats the amounts: ``<NVIDIA-H200> 1000, <cpu> 2000``."""
         sums = CardHolding({}, {})

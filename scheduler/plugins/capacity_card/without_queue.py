@@ -37,17 +37,23 @@ class WithoutQueueAccounts:
 
     def _add(self, group: TaskGroup, holding: CardHolding, sign: int) -> None:
         """Adds what a group holds to the sums, or removes it (``sign`` -1)."""
-        self.by_namespace.setdefault(group.namespace, CardHolding({}, {})).add_exactly(holding, sign)
+        total = self.by_namespace.setdefault(group.namespace, CardHolding({}, {}))
+        total.add_exactly(holding, sign)
+        if not total:
+            del self.by_namespace[group.namespace]
         cards: Amounts = {}
         add(cards, cards_in(holding, self.inventory))
         if cards:
-            add_exactly(self._cards.setdefault((group.namespace, group.cls.online), {}), cards, sign)
+            key = group.namespace, group.cls.online
+            sums = self._cards.setdefault(key, {})
+            add_exactly(sums, cards, sign)
+            if not sums:
+                del self._cards[key]
 
     def users(self, charged: Mapping[str, str]) -> Iterator[tuple[CardUser, Amounts]]:
         """Yields the users of cards, and these cards. ``charged``: namespace -> the queue that is charged for it."""
         for (namespace, online), cards in self._cards.items():
-            if cards:
-                yield CardUser(charged.get(namespace, ""), namespace, online), cards
+            yield CardUser(charged.get(namespace, ""), namespace, online), cards
 
     def owners(self, charged: Mapping[str, str]) -> Iterator[CardOwner]:
         """Yields what each owner of Pods that use cards holds of a card; an owner may occur several times."""

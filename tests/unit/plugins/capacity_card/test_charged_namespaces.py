@@ -7,19 +7,23 @@ import pytest
 
 from scheduler.api.kinds import NAMESPACE, POD, POD_GROUP, QUEUE
 from scheduler.api.names import CARD_NAME, CHARGED_QUEUE, NO_QUEUE, OFFLINE, ONLINE
+from scheduler.cli.simulate_table import report_lines
+from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.server import key_of
 from scheduler.framework.charged_namespaces import amounts_without_queue, cards_without_queue, charged_pods
 from scheduler.framework.configuration import Configuration
 from scheduler.observability.card_users import OWNERS, CardUserFigures
 from scheduler.observability.cluster_figures import ClusterFigures
 from scheduler.observability.session_figures import SessionFigures
-from tests.builders import Raw, World, configuration, group, node, pod, pods, queue
+from tests.builders import NAME, Raw, World, configuration, group, manifests, node, pod, pods, queue
 from tests.unit.plugins.capacity_card.cards import (
     CONFIGURATION,
     GPU,
     H200,
     H800,
     UNLIMITED,
+    card_group,
+    card_pod,
     gang,
     gpu_node,
     insufficient,
@@ -320,3 +324,29 @@ def test_a_pod_that_names_its_card_is_charged_for_the_card_of_its_node() -> None
     found = World(NODES, QUEUES, namespace("old", "r"), old_pod("w", on="b", annotations={CARD_NAME: H200}))
     found.run(CONFIGURATION)
     assert used(found, "r") == {H800: ("1", "1", "0")}
+
+
+BORROWING = configuration(
+    ["priority", "gang"],
+    ["capacity-card"],
+    actions="enqueue, allocate, preempt, reclaim, backfill",
+    arguments={"capacity-card": {"cardBorrowing": True}},
+)
+
+
+def test_a_queue_gets_its_quota_back_from_pods_of_queues_and_not_from_charged_ones() -> None:
+    """Queue q is charged for four old Pods beyond its quota of three, and queue r waits for its own quota."""
+    objects = [gpu_node("a", H200, 6), quota_queue("q", {H200: 3}), quota_queue("r", {H200: 3})]
+    old = [old_pod(f"w-{i}", asks=f"1c+{GPU}=1") for i in range(4)]
+    own = [card_group("own", "q", 1, phase="Running"), *(card_pod(f"own-{i}", "own", on="a") for i in range(2))]
+    found = World(*objects, namespace("old", "q"), old, own, gang("g", "r", 2)).run(BORROWING)
+    cards = found.get("Queue", "q")["status"]["cards"][H200]
+    assert (cards["used"], cards["borrowed"]) == ("6", "3")
+    assert found.evicted <= {"own-0", "own-1"} and found.evicted, "as many as gang allows"
+
+
+def test_simulate_shows_the_row() -> None:
+    simulation = Simulation(manifests(NODES, QUEUES, old_pod("w"), gang("g", "q", 1)), CONFIGURATION, [NAME])
+    report = simulation.run()
+    lines = [line.split() for line in report_lines(report)]
+    assert ["(no", "queue)", "cpu", "2"] in lines and ["(no", "queue)", H200, "1", "0", "0", "0"] in lines
