@@ -21,6 +21,7 @@ from scheduler.api.reasons import Malformed
 from scheduler.api.resource import CPU_INDEX, MEMORY_INDEX
 from scheduler.api.task import ALLOCATED_STATUSES, Task, TaskClass, TaskStatus
 from scheduler.plugins.capacity_card.card_labels import missing_label
+from scheduler.plugins.capacity_card.card_users import UsedCards, users_of
 from scheduler.plugins.capacity_card.demand import RECORD, UNKNOWN, Demands
 from scheduler.plugins.capacity_card.discovery import CardInventory
 from scheduler.plugins.capacity_card.holdings import (
@@ -63,8 +64,8 @@ class JobAccount:
     problems: tuple[Malformed, ...]
     independent_of_nodes: bool
     """The job requests no card and no other extended resource, so that changes of nodes do not change the account."""
-    online: bool
-    """``Job.is_online``."""
+    users: UsedCards
+    """The cards that its Pods use, by the queue that is charged for them."""
 
 
 class AccountBuilder:
@@ -112,8 +113,14 @@ class AccountBuilder:
             problems=tuple(problems),
             independent_of_nodes=not request.amounts
             and all(demands.of_class(cls, of_job).independent_of_nodes for cls in classes),
-            online=job.is_online,
+            users=self._users(job, own, other_queues),
         )
+
+    def _users(self, job: Job, own: CardHolding, other_queues: Mapping[str, CardHolding]) -> UsedCards:
+        """Returns who uses the cards of a job. Most jobs that are accounted for in a session hold nothing yet."""
+        if not (own or other_queues):
+            return ()
+        return users_of({job.queue: own, **other_queues}, job.namespace, job.is_online, self.inventory)
 
     def _waiting_needs(self, waiting: Iterable[list[Task]], of_job: Hashable) -> Needs:
         """Returns what tasks without a node request, grouped by the cards that they accept."""

@@ -31,7 +31,7 @@ from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.statement import AllocationError
 from scheduler.plugins.capacity_card.accounting import AccountBuilder, JobAccount, account_of
 from scheduler.plugins.capacity_card.books import CardBook
-from scheduler.plugins.capacity_card.card_users import CardSums, add_users, only_cards
+from scheduler.plugins.capacity_card.card_users import CardSums, UsedCards, add_users, users_of
 from scheduler.plugins.capacity_card.demand import AmountList, Demands
 from scheduler.plugins.capacity_card.discovery import CardInventory
 from scheduler.plugins.capacity_card.holdings import (
@@ -51,10 +51,11 @@ from scheduler.plugins.support.queue_accounting import total_guarantee
 class PlainAccount(NamedTuple):
     """The account of a settled job that does nothing but hold amounts of its own queue."""
 
-    user: CardUser
+    queue: str
     allocated: Amounts
     elastic: Amounts
     independent_of_nodes: bool
+    users: UsedCards
 
 
 @dataclass(slots=True)
@@ -86,22 +87,21 @@ class SettledAccounts:
             account = account_of(job, account_builder)
             if _is_plain(account):
                 allocated, elastic = account.holding.allocated, account.elastic
-                user = CardUser(job.queue, job.namespace, account.online)
-                self.plain[key] = new = PlainAccount(user, allocated, elastic, account.independent_of_nodes)
+                terms = account.independent_of_nodes, account.users
+                self.plain[key] = new = PlainAccount(job.queue, allocated, elastic, *terms)
                 self._add(new, 1)
             else:
                 self.others[key] = None
 
     def _add(self, account: PlainAccount, sign: int) -> None:
-        allocated, elastic = self.sums.setdefault(account.user.queue, ({}, {}))
+        allocated, elastic = self.sums.setdefault(account.queue, ({}, {}))
         add_exactly(allocated, account.allocated, sign)
         add_exactly(elastic, account.elastic, sign)
-        cards = only_cards(account.allocated)
-        if cards:
-            sums = self.by_user.setdefault(account.user, {})
-            add_exactly(sums, cards, sign)
+        for user, cards in account.users:
+            sums = self.by_user.setdefault(user, {})
+            add_exactly(sums, dict(cards), sign)
             if not sums:
-                del self.by_user[account.user]
+                del self.by_user[user]
 
 
 def settled_accounts(snapshot: Snapshot, account_builder: AccountBuilder) -> SettledAccounts:
@@ -148,8 +148,8 @@ class Bookkeeper:
         self._borrowing = borrowing
         self._charged = session.once(charged_pods).queues
         self._without_queue = without_queue_accounts(session.snapshot, account_builder)
-        self._recorded: list[tuple[CardUser, CardHolding]] = []
-        """What Pods without an existing PodGroup hold that the scheduler bound, by the user in their records."""
+        self._recorded: list[tuple[Task, CardHolding]] = []
+        """Pods without an existing PodGroup that the scheduler bound, and what they hold."""
 
     def open_books(self) -> dict[str, CardBook]:
         """Returns the books of all queues, with their limits and without any job."""
@@ -204,8 +204,8 @@ class Bookkeeper:
                 books[name].add_settled(allocated, elastic, 1)
         for job in session.touched:
             known = self._settled.plain.get(job.key)
-            if known is not None and known.user.queue in books:
-                books[known.user.queue].add_settled(known.allocated, known.elastic, -1)
+            if known is not None and known.queue in books:
+                books[known.queue].add_settled(known.allocated, known.elastic, -1)
         reservations = []
         others = (session.jobs[key] for key in self._settled.others if key not in session.active_jobs)
         for job in (*session.active_jobs.values(), *others):
@@ -230,19 +230,19 @@ class Bookkeeper:
     def card_users(self, accounts: Mapping[str, JobAccount]) -> CardSums:
         """Returns who uses cards. ``accounts``: what ``enter`` returned last. The queue of a user is "" if the queue
         does not exist, or if the Pods belong to none."""
-        session, jobs = self._session, self._session.jobs
+        session = self._session
         sums = {user: dict(cards) for user, cards in self._settled.by_user.items()}
         for job in session.touched:
             known = self._settled.plain.get(job.key)
             if known is not None:
-                add(sums.setdefault(known.user, {}), only_cards(known.allocated).items(), -1.0)
-        for key, account in accounts.items():
-            if not (account.holding or account.other_queues):
-                continue
-            job, holdings = jobs[key], {jobs[key].queue: account.holding, **account.other_queues}
-            users = ((CardUser(queue, job.namespace, account.online), its) for queue, its in holdings.items())
-            add_users(sums, users, self._inventory)
-        add_users(sums, self._recorded, self._inventory)
+                add_users(sums, known.users, -1.0)
+        for account in accounts.values():
+            if account.users:
+                add_users(sums, account.users)
+        for task, holding in self._recorded:
+            record = task.record
+            if record is not None:
+                add_users(sums, users_of({record.queue: holding}, task.namespace, task.cls.online, self._inventory))
         for user, cards in self._without_queue.users(self._charged):
             add(sums.setdefault(user, {}), cards.items())
         found: CardSums = {}
@@ -271,7 +271,7 @@ class Bookkeeper:
             book = books.get(task.record.queue)
             if book is not None:
                 book.add_holding(holding)
-            self._recorded.append((CardUser(task.record.queue, task.namespace, task.cls.online), holding))
+            self._recorded.append((task, holding))
             if task.status is not TaskStatus.RELEASING:  # a PodGroup and its Pods are often deleted together
                 report(missing_group(task, task.record.queue, holding))
 

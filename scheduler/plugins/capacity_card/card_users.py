@@ -1,6 +1,6 @@
 """The cards of a holding, and who uses cards: queues and namespaces, with online or offline Pods."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from scheduler.api.names import CPU, MEMORY
 from scheduler.framework.figures import CardUser
@@ -9,6 +9,8 @@ from scheduler.plugins.capacity_card.holdings import Amounts, CardHolding, add
 
 CardSums = dict[CardUser, Amounts]
 """User -> card -> amount in thousandths."""
+UsedCards = tuple[tuple[CardUser, tuple[tuple[str, float], ...]], ...]
+"""Users with their cards and amounts."""
 
 
 def only_cards(amounts: Amounts) -> Amounts:
@@ -35,9 +37,13 @@ def online_cards(sums: CardSums) -> dict[str, Amounts]:
     return found
 
 
-def add_users(sums: CardSums, users: Iterable[tuple[CardUser, CardHolding]], inventory: CardInventory) -> None:
-    """Adds the cards that users hold."""
-    for user, holding in users:
-        cards = list(cards_in(holding, inventory))
-        if cards:
-            add(sums.setdefault(user, {}), cards)
+def users_of(holdings: Mapping[str, CardHolding], namespace: str, online: bool, inventory: CardInventory) -> UsedCards:
+    """Returns the users of the cards of Pods of a namespace. ``holdings``: charged queue -> what the Pods hold."""
+    found = ((queue, tuple(cards_in(holding, inventory))) for queue, holding in holdings.items())
+    return tuple((CardUser(queue, namespace, online), cards) for queue, cards in found if cards)
+
+
+def add_users(sums: CardSums, used: UsedCards, sign: float = 1.0) -> None:
+    """Adds the cards of users, or subtracts them (``sign`` -1)."""
+    for user, cards in used:
+        add(sums.setdefault(user, {}), cards, sign)
