@@ -269,6 +269,9 @@ SOFT_SHARE: Final[tuple[str, ...]] = tuple(
     f"huawei.com/scheduler.softShareDev.{name}" for name in ("aicoreQuota", "hbmQuota", "policy")
 )
 """Labels of a job whose Pods share chips; each Pod has a quota of them."""
+SHARED_NODE: Final = "huawei.com/scheduler.chip1softsharedev.enable"
+"""Label of nodes whose chips are shared. Their device plugin reports 100 units of the resource per chip."""
+SHARED_NODE_VALUE: Final = "true"
 MINDIE_JOB: Final = "jobID"
 MINDIE_APP: Final = "app"
 """Labels of an AscendJob of MindIE, which has both."""

@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scheduler.api.cards import cards_of_pod
+from scheduler.api.cards import ASCEND_VENDOR, cards_of_pod, vendor_of
 from scheduler.api.kinds import CSI_NODE, NODE, NUMATOPOLOGY, RESOURCE_SLICE
-from scheduler.api.names import HOSTNAME_LABEL, HUAWEI_PREFIX, MPS_REPLICAS, NODEGROUP_NAME, NVIDIA_GPU
+from scheduler.api.names import CHIP_NAME, HOSTNAME_LABEL, HUAWEI_PREFIX, MPS_REPLICAS, NODEGROUP_NAME, NVIDIA_GPU
 from scheduler.api.objects import Node
 from scheduler.api.resource import PODS_INDEX, format_amount
 from scheduler.api.task import Task, TaskStatus
@@ -188,6 +188,8 @@ def _card_labels(task: Task, names: Sequence[str]) -> dict[str, str]:
         return {}
     if not part:
         return {f"{resource}.{key}": text for resource in asked for key, text in (("product", product), ("count", "1"))}
+    if vendor_of(product) == ASCEND_VENDOR:
+        return {CHIP_NAME: product}
     labels = {f"{NVIDIA_GPU}.product": product, f"{NVIDIA_GPU}.count": "1"}
     shared = _SHARED.fullmatch(part)
     if shared is not None:
@@ -228,7 +230,7 @@ def _slice_of(original: Raw, own: str, node: str, blank: Raw) -> Raw:
 def _differences(model: NodeModel) -> str:
     """How the new nodes differ from the original."""
     parts = [f"{quantity(resource, amount)} {resource}" for resource, amount in model.amounts.items()]
-    parts += [f"card {text}" for key, text in model.labels.items() if key.endswith(".product")]
+    parts += [f"card {text}" for key, text in model.labels.items() if key.endswith(".product") or key == CHIP_NAME]
     parts += [f"label {key}={text}" for key, text in model.labels.items() if key == NODEGROUP_NAME]
     if model.task is not None:
         fix = fix_for(_decoded(model.original), model.task.cls.spec, {}, is_new=True)

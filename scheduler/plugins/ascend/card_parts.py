@@ -8,7 +8,15 @@ import msgspec
 
 from scheduler.api.card_kinds import SHARE, VNPU, CardKind, mib_of, share_part, vnpu_part
 from scheduler.api.job import Job
-from scheduler.api.names import ACCELERATOR, CHIP_NAME, NPU_CORE, SCHEDULE_POLICY, SERVER_TYPE
+from scheduler.api.names import (
+    ACCELERATOR,
+    CHIP_NAME,
+    NPU_CORE,
+    SCHEDULE_POLICY,
+    SERVER_TYPE,
+    SHARED_NODE,
+    SHARED_NODE_VALUE,
+)
 from scheduler.api.task import TaskClass
 from scheduler.framework.card_parts import Labels, PartRequest, Parts
 from scheduler.plugins.ascend.npu_requests import most_at_once
@@ -16,8 +24,6 @@ from scheduler.plugins.ascend.shares import (
     CHIP_MEMORY,
     FULL,
     RESOURCES,
-    SHARED,
-    SHARED_NODE,
     SHARING,
     Quota,
     chip_memory,
@@ -82,7 +88,7 @@ class ShareParts(msgspec.Struct, frozen=True):
     counted: ClassVar[tuple[str, ...]] = RESOURCES
 
     def only_parts(self, labels: Labels) -> bool:
-        return labels.get(SHARED_NODE) == SHARED
+        return labels.get(SHARED_NODE) == SHARED_NODE_VALUE
 
     def of_job(self, job: Job) -> Quota | None:
         return job.remember("share of a chip", None, partial(_quota, job))
@@ -97,7 +103,7 @@ class ShareParts(msgspec.Struct, frozen=True):
 
     def count(self, part: str, labels: Labels, amounts: Mapping[str, int]) -> int:
         size = SHARE.size_of(part)
-        if size is None or labels.get(SHARED_NODE) != SHARED:
+        if size is None or labels.get(SHARED_NODE) != SHARED_NODE_VALUE:
             return 0
         cores, memory = size[1], size[2] or size[3]
         limits = [FULL // int(cores)] if cores else []

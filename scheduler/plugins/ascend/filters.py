@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.api.names import ACCELERATOR_TYPE, NPU_CORE
+from scheduler.api.names import ACCELERATOR_TYPE, NPU_CORE, SHARED_NODE
 from scheduler.api.node import Mask, Rows
 from scheduler.api.task import TaskClass
 from scheduler.framework.columns import CodedFilter, Filter, MaskFilter, RefusingFilter
@@ -17,7 +17,7 @@ from scheduler.plugins.ascend.node_health import REASONS, HealthColumns
 from scheduler.plugins.ascend.npu_requests import ChipResource, requests_of_init_containers
 from scheduler.plugins.ascend.npu_session import NpuSession
 from scheduler.plugins.ascend.share_ledger import share_filters
-from scheduler.plugins.ascend.shares import SHARED_NODE, ShareUse
+from scheduler.plugins.ascend.shares import ShareUse
 from scheduler.plugins.ascend.super_pod_plans import SuperPodPlans
 from scheduler.plugins.ascend.vnpu.columns import part_filters
 from scheduler.plugins.ascend.vnpu.devices import VirtualDeviceFilter

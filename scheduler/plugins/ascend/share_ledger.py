@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.api.job import Job
+from scheduler.api.names import SHARED_NODE
 from scheduler.api.node import Column, Rows
 from scheduler.api.task import Task, TaskClass
 from scheduler.framework.columns import Counts, Filter, MaskFilter, Scope
@@ -19,7 +20,6 @@ from scheduler.plugins.ascend.ledger import ChipColumns, ChipLedger
 from scheduler.plugins.ascend.masks import ALL, ids_of
 from scheduler.plugins.ascend.shares import (
     CHIP_MEMORY,
-    SHARED_NODE,
     Quota,
     SharedChips,
     ShareUse,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.api.job import Job
-from scheduler.api.names import ASCEND_910, NPU, SOFT_SHARE
+from scheduler.api.names import ASCEND_910, NPU, SHARED_NODE, SHARED_NODE_VALUE, SOFT_SHARE
 from scheduler.api.node import NodeFacts
 from scheduler.api.objects import Node
 from scheduler.api.task import Task
@@ -23,9 +23,6 @@ SHARING: Final = "chip1-softShareDev"
 """The schedule policy of jobs whose Pods share chips."""
 RESOURCES: Final = (ASCEND_910, NPU)
 """The resources of the chips that can be shared."""
-SHARED_NODE: Final = "huawei.com/scheduler.chip1softsharedev.enable"
-"""Label of nodes whose chips are shared."""
-SHARED: Final = "true"
 CHIP_MEMORY: Final = "mind-cluster/npu-chip-memory"
 """Label of nodes: the memory of a chip, such as ``64G``."""
 FULL: Final = 100
@@ -107,12 +104,12 @@ def annotations_of(quota: Quota) -> dict[str, str]:
 
 def is_shared(node: Node) -> bool:
     """Whether the chips of a node are shared."""
-    return (node.metadata.labels or {}).get(SHARED_NODE) == SHARED
+    return (node.metadata.labels or {}).get(SHARED_NODE) == SHARED_NODE_VALUE
 
 
 def rows_of_shared(facts: NodeFacts) -> list[int]:
     """Returns the rows of the nodes whose chips are shared."""
-    rows: list[int] = facts.rows_with(SHARED_NODE, SHARED).tolist()
+    rows: list[int] = facts.rows_with(SHARED_NODE, SHARED_NODE_VALUE).tolist()
     return rows
 
 

@@ -154,6 +154,7 @@ class _Reader:
         own = {key: self._labels[key] for key in self._card_resources.labels if key in self._labels}
         divided = tuple(each for each in self._offered if self._card_resources.vendor_of_parts(each))
         cards = NodeCards(self._found, (), tuple(self._families), {}, own, divided)
+        named = any(family.vendor == HUAWEI for family in self._families)
         unlabeled |= {
             resource: self._missing_label(resource)
             for resource in self._offered
@@ -162,6 +163,7 @@ class _Reader:
             and self._card_resources.count(resource)
             and self._is_card(resource)
             and cards.divided_card(resource, self._card_resources, held=False) is None
+            and not (named and self._card_resources.only_parts(resource, self._labels))
         }
         for label in unlabeled.values():
             if label not in self._reported():

@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler.api.card_kinds import MIG_PREFIX, MPS_RESOURCE, VNPU, CardKind, template_of
 from scheduler.api.cards import ASCEND_VENDOR
+from scheduler.api.names import HUAWEI_PREFIX, SHARED_NODE, SHARED_NODE_VALUE
 from scheduler.framework.arguments import Arguments
 from scheduler.framework.card_parts import CardParts
 from scheduler.plugins.capacity_card.ascend_labels import ASCEND_LABELS
@@ -68,7 +69,9 @@ class CardResources(msgspec.Struct, frozen=True):
         return next((parts.vendors[resource] for parts in self.parts if resource in parts.vendors), "")
 
     def only_parts(self, resource: str, labels: Mapping[str, str]) -> bool:
-        """Whether units of a resource are no whole cards on a node with these labels."""
+        """Whether units of a resource are no whole cards on a node with these labels, which no product describes."""
+        if resource.startswith(HUAWEI_PREFIX) and labels.get(SHARED_NODE) == SHARED_NODE_VALUE:
+            return True
         return any(parts.only_parts(labels) for parts in self.parts if resource in parts.vendors)
 
     def rule_for(self, resource: str) -> tuple[LabelRule, str] | None:
@@ -89,7 +92,7 @@ class CardResources(msgspec.Struct, frozen=True):
         """The labels of nodes that parts of cards and rules depend on."""
         found = {label for parts in self.parts for label in parts.labels}
         found.update(label for rule in self.rules for label in rule.labels())
-        return frozenset(found).union(ASCEND_LABELS if self.ascend else ())
+        return frozenset(found).union((*ASCEND_LABELS, SHARED_NODE) if self.ascend else ())
 
 
 KNOWN_CARDS: Final = CardResources()

@@ -400,6 +400,15 @@ def test_suggests_a_node_with_a_card_slice_that_no_node_has() -> None:
     assert found[0] == "1 node like n1 more, with 1 nvidia.com/mig-1g.18gb, card NVIDIA-H200"
 
 
+def test_suggests_a_node_with_a_virtual_npu_that_no_node_has() -> None:
+    card, resource = "Ascend310P3/vnpu-vir02_1c", "huawei.com/Ascend310P-2c.1cpu"
+    found = changes(
+        "g", node("n1"), with_cards("q", {card: 1}), group("g", "q"),
+        pod("p", f"1c+{resource}=1", "g", annotations={CARD_NAME: card}), conf=CARDS,
+    )  # fmt: skip
+    assert found[0] == f"1 node like n1 more, with 1 {resource}, card Ascend310P3"
+
+
 # --- behind others ----------------------------------------------------------------------------------------------------
 def behind(number: int, *objects: Raw, place: str = "default") -> list[Raw]:
     """A gang behind a number of equal gangs in its queue, on a full cluster."""

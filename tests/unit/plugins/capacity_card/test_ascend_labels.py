@@ -12,6 +12,7 @@ from scheduler.api.names import (
     NPU_CHIP_NAME,
     NPU_SERVER_TYPE,
     SERVER_TYPE,
+    SHARED_NODE,
 )
 from scheduler.plugins.capacity_card.ascend_labels import ASCEND_LABELS, ascend_model, model_of_resource
 from scheduler.plugins.capacity_card.card_labels import read_cards
@@ -113,3 +114,11 @@ def test_resources_of_hami_name_the_model(resource: str, model: str) -> None:
     assert model_of_resource(resource) == model
     cards = read_cards("n", {}, [resource]).by_resource
     assert cards == ({resource: model} if model else {})
+
+
+@pytest.mark.parametrize(("value", "named"), [("true", False), ("false", True)])
+def test_units_of_a_node_whose_chips_are_shared_are_no_whole_cards(value: str, named: bool) -> None:
+    """The device plugin of such a node reports 100 units per chip."""
+    read = read_cards("n", {CHIP_NAME: "910B4", SHARED_NODE: value}, [CHIPS])
+    assert read.by_resource == ({CHIPS: "Ascend910B4"} if named else {})
+    assert (read.problems, read.unlabeled) == ((), {})
