@@ -323,8 +323,35 @@ def acjob(stage: Stage) -> None:
     stage.until(lambda: stage.get(ACJOB, "resnet") is None)
 
 
+def scaling_rule(stage: Stage) -> None:
+    stage.create("scaling-rule")
+
+    def reasons(job: str) -> str:
+        """Why a job has no Pods."""
+        return str(((stage.get(ACJOB, job) or {}).get("status") or {}).get("conditions"))
+
+    def group_of(job: str) -> Json | None:
+        uid = (stage.get(ACJOB, job) or {})["metadata"]["uid"]
+        return stage.get(POD_GROUP, f"{job}-{uid}")
+
+    decode = stage.until(lambda: group_of("chat-decode"))
+    prefill = stage.until(lambda: group_of("chat-prefill"))
+    assert decode["spec"]["minTaskMember"] == prefill["spec"]["minTaskMember"] == {"master": 1, "worker": 1}
+
+    path = object_path(POD_GROUP, stage.namespace, decode["metadata"]["name"])
+
+    def waits() -> bool:
+        """Admits the PodGroup of the second instance; the cluster of these tests has no chips."""
+        stage.api.patch(path, {"status": {"phase": "Inqueue"}})
+        return "0 of 0 jobs of group decode run" in reasons("chat-decode")
+
+    stage.until(waits)
+    assert stage.pods(running=False) == []
+
+
 OTHERS = (
     acjob,
+    scaling_rule,
     vcjob,
     mpi,
     pytorch,

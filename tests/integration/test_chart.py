@@ -137,7 +137,7 @@ def test_a_vcjob_uses_an_existing_volume_and_requests_another(stage: examples.St
 
 
 def test_every_example_has_a_test() -> None:
-    tried = {example.__name__ for example in (*examples.OTHERS, *examples.NEEDS_CARDS)}
+    tried = {example.__name__.replace("_", "-") for example in (*examples.OTHERS, *examples.NEEDS_CARDS)}
     assert {file.stem for file in EXAMPLES.glob("*.yaml")} == tried
 
 

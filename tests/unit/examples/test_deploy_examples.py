@@ -15,7 +15,7 @@ from tests.unit.plugins.capacity_card.cards import H200, gpu_node
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "deploy" / "examples").glob("*.yaml"))
 NEED_CARDS = {"alternatives", "cards"}
-NEED_ACCELERATORS = {"acjob", "alternatives", "cards"}
+NEED_ACCELERATORS = {"acjob", "alternatives", "cards", "scaling-rule"}
 """The examples that cannot run on a cluster of kind."""
 PODLESS = {"command", "cronjob", "hypernodes"}
 """The examples that create no Pods at once."""
