@@ -5,7 +5,7 @@ Each job is submitted to a cluster in memory, in order, and sees the jobs before
 workloads, too: if it waits there, the end of other jobs does not help.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import reduce
 from typing import Final
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from scheduler.api import kinds
 from scheduler.api.job import INQUEUE, Job
-from scheduler.api.kinds import POD_GROUP, VCJOB
+from scheduler.api.kinds import POD_GROUP, QUEUE, VCJOB
 from scheduler.api.names import CARD_ALTERNATIVE, CARD_GANGS
 from scheduler.api.resource import PODS_INDEX, Vector
 from scheduler.api.task import Task, TaskClass, TaskStatus
@@ -147,6 +147,7 @@ def _answer(simulation: Simulation, job: Submitted) -> RunAnswer:
         return replace(answer, refusal=str(error), state="it is refused")
     end = simulation.snapshot().jobs.get(found.group)
     answer.now, answer.state, answer.amounts = found, found.state, counted.amounts
+    answer.amounts += _short(found, {(its.queue, its.resource) for its in counted.amounts})
     answer.admitted = end is not None and not end.waiting_for_queue
     answer.pods = counted.pods if end is None or not end.size else end.size
     answer.placed = 0 if end is None else end.ready_count
@@ -285,6 +286,17 @@ def _amounts(session: TracedSession, job: Job, before: UsageByQueue) -> Iterator
                 its.queue, its.resource, its.requested - requested, used, inqueue, its.capability,
                 borrows=its.borrowed is not None,
             )  # fmt: skip
+
+
+def _short(found: Explanation, known: Container[tuple[str, str]]) -> list[AskedAmounts]:
+    """The amounts that a queue refuses to a job, such as the cards that a PodGroup announces before its Pods exist.
+    ``known``: queues and resources that are counted already."""
+    all_short = (each for gate in found.gates for each in gate.shortages if each.kind == QUEUE.name)
+    short = {(each.name, each.resource): each for each in all_short if (each.name, each.resource) not in known}
+    return [
+        AskedAmounts(queue, resource, each.asked, each.used, 0.0, each.limit)
+        for (queue, resource), each in short.items()
+    ]
 
 
 def _requests(session: TracedSession, job: Job) -> Mapping[str, float]:

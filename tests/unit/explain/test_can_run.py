@@ -154,6 +154,20 @@ def test_cards_are_counted_by_model_and_cpu_of_pods_with_cards_is_not() -> None:
     assert it.now is not None and it.now.gates[0].message.startswith(f"Queue <gold> has insufficient <{H200}> quota")
 
 
+def test_cards_that_a_group_announces_before_its_pods_exist_are_counted() -> None:
+    cluster = [gpu_node("g1", H200, 8), quota_queue("vision", {H200: 3})]
+    announced = {**group("segment", "vision", minimum=5)}
+    announced["metadata"]["annotations"] = {CARD_REQUEST: json.dumps({H200: 5})}
+    announced["spec"]["minResources"] = {GPU: "5"}
+
+    it = answer(cluster, announced, conf=CARDS)
+
+    assert (it.verdict, it.admitted) == (NEVER, False)
+    (amounts,) = it.amounts
+    assert (amounts.queue, amounts.resource) == ("vision", H200)
+    assert (amounts.asked, amounts.used, amounts.limit) == (5000, 0, 3000)
+
+
 def test_a_resource_quota_of_the_namespace_refuses_a_pod_in_the_words_of_the_api_server() -> None:
     limit = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small", "namespace": "default"}}
     limit["spec"] = {"hard": {"requests.cpu": "1"}}
