@@ -150,7 +150,8 @@ class QueueAllocated(msgspec.Struct, frozen=True):
     only_deserved: bool = False
     """Whether nothing but ``deserved`` differs from before."""
     without_queue: dict[str, Any] | None = None
-    """Of the root: ``allocated`` and ``cards`` of the Pods that count in no queue. None: there are none."""
+    """Of the root: ``allocated`` and ``cards`` of the Pods that count in no queue. None: the status has none, and gets
+    none."""
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False):

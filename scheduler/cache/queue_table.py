@@ -102,7 +102,7 @@ class QueueTable:
         queue = self._queues.get(update.name)
         if queue is not None:
             queue.allocated, queue.groups, queue.cards = update.allocated, update.groups, update.cards or {}
-            queue.without_queue = update.without_queue
+            queue.without_queue = update.without_queue or None
             if update.deserved is not None:
                 queue.shown_deserved = update.deserved
 

@@ -40,6 +40,8 @@ def close_queues(session: Session) -> None:
         changed |= allocated != queue.allocated or cards != queue.cards
         without_queue = _without_queue(session) if name == ROOT_QUEUE else None
         changed |= without_queue != queue.without_queue
+        if queue.without_queue and without_queue is None:
+            without_queue = {}
         deserves: dict[str, str] | None = dimensions.listed(deserved[name])
         if deserves == queue.shown_deserved:
             deserves = None

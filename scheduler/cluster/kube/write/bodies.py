@@ -26,7 +26,6 @@ from scheduler.api.names import (
     POD_SCHEDULED,
     PODGROUP_PREFIX,
     QUEUE_ALLOCATION_GATE,
-    ROOT_QUEUE,
 )
 from scheduler.api.objects import KubeObject
 from scheduler.api.preparation import PreparationPatch
@@ -161,7 +160,7 @@ def queue_first_allocated(update: QueueAllocated) -> bytes:
 def _own_fields(update: QueueAllocated) -> dict[str, object]:
     """What Volcano's Queues do not have: ``deserved``; ``cards``, and for kubectl the same as a text; of the root,
     ``withoutQueue``. Without what is not written."""
-    without_queue = {"withoutQueue": update.without_queue or {}} if update.name == ROOT_QUEUE else {}
+    without_queue = {} if update.without_queue is None else {"withoutQueue": update.without_queue}
     deserved = {} if update.deserved is None else {"deserved": update.deserved}
     cards = {} if update.cards is None else {"cards": update.cards, "cardSummary": card_summary(update.cards)}
     return {**deserved, **cards, **without_queue}

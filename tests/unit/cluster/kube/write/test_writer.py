@@ -502,6 +502,20 @@ def test_the_cards_of_a_queue_are_written_also_as_a_text_for_kubectl() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("held, expected", [({"cards": {}}, [{"cards": {}}]), ({}, [{}]), (None, [])])
+def test_what_counts_in_no_queue_is_written_where_there_is_or_was_any(
+    held: dict[str, Any] | None, expected: list[Any]
+) -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("PATCH", QUEUE_STATUS)
+        world.writer.submit(Decisions(queues=[QueueAllocated("q", {}, without_queue=held)]))
+        assert await world.writer.flush(30)
+        (call,) = world.api.to("PATCH", QUEUE_STATUS)
+        assert [each["value"] for each in call.body if each["path"] == "/status/withoutQueue"] == expected
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("deserved, expected", [({"cpu": "4"}, [{"cpu": "4"}]), ({}, [{}]), (None, [])])
 def test_what_a_queue_deserves_is_written_when_it_changes(deserved: dict[str, str] | None, expected: list[Any]) -> None:
     async def scenario(world: World) -> None:
