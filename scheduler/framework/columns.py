@@ -83,7 +83,7 @@ class MeasuringFilter(Protocol):
 
 
 @runtime_checkable
-class DeviceFilter(Protocol):
+class PerDeviceFilter(Protocol):
     """Optional methods of a Filter that a task passes only if one device of a node has room: an NPU that is divided,
     or a group of NPUs that communicate. Evictions are tried device by device."""
 
@@ -94,7 +94,7 @@ class DeviceFilter(Protocol):
 def devices_of(filters: Iterable[Filter]) -> Callable[[int, str], tuple[int, ...]] | None:
     """Returns a function of the row of a node and the uid of a task there, which returns the devices of the task by all
     filters that have devices; None if none has."""
-    found = [each for each in filters if isinstance(each, DeviceFilter)]
+    found = [each for each in filters if isinstance(each, PerDeviceFilter)]
     return (lambda row, uid: tuple(each.device_of(row, uid) for each in found)) if found else None
 
 

@@ -62,7 +62,7 @@ State = Mapping[str, GroupTarget]
 """Name of a group -> its target."""
 
 
-class Service(NamedTuple):
+class ScaledService(NamedTuple):
     """The jobs that a scaling rule counts together, by their labels. A job belongs to one if it names a rule."""
 
     namespace: str
@@ -71,14 +71,16 @@ class Service(NamedTuple):
     job_id: str
 
 
-def service_of(obj: KubeObject) -> Service | None:
+def service_of(obj: KubeObject) -> ScaledService | None:
     """Returns the service of an AscendJob, or of its PodGroup; None if it names no rule."""
     labels = obj.metadata.labels or {}
     rule = labels.get(SCALING_RULE)
-    return None if rule is None else Service(obj.metadata.namespace, rule, labels.get(MINDIE_JOB, ""))
+    return None if rule is None else ScaledService(obj.metadata.namespace, rule, labels.get(MINDIE_JOB, ""))
 
 
-def waiting_reason(job: AscendJob, service: Service, config_map: ConfigMap | None, groups: Iterable[PodGroup]) -> str:
+def waiting_reason(
+    job: AscendJob, service: ScaledService, config_map: ConfigMap | None, groups: Iterable[PodGroup]
+) -> str:
     """Returns why a job creates no Pods now; "" if it may. ``groups``: all PodGroups. Raises ScalingRuleError if the
     rule cannot be used."""
     if config_map is None:
@@ -111,7 +113,7 @@ def parse_rule(text: str) -> list[State]:
     return states
 
 
-def running_jobs(service: Service, groups: Iterable[PodGroup], owner: str) -> Counter[str]:
+def running_jobs(service: ScaledService, groups: Iterable[PodGroup], owner: str) -> Counter[str]:
     """Returns how many jobs of each group run, by their PodGroups. ``owner``: the uid of a job that does not count: one
     that lost a Pod may create it again."""
     found: Counter[str] = Counter()

@@ -20,7 +20,7 @@ from scheduler.controllers.job.pods import PENDING, version_of
 _KEYS: Final = (CARD_ALTERNATIVE, PREPARED_ALTERNATIVE)
 
 
-class Choice(msgspec.Struct, frozen=True):
+class AlternativeChoice(msgspec.Struct, frozen=True):
     """The alternative that the Pods of a job have, or will have."""
 
     name: str
@@ -28,7 +28,9 @@ class Choice(msgspec.Struct, frozen=True):
     """The PodGroup is prepared for it."""
 
 
-def choose(alternatives: JobAlternatives, group: PodGroup | None, pods: Iterable[Pod], version: int) -> Choice:
+def choose(
+    alternatives: JobAlternatives, group: PodGroup | None, pods: Iterable[Pod], version: int
+) -> AlternativeChoice:
     """The alternative of Pods that have or had a node, else that of the scheduler, else that of the PodGroup, else the
     preferred one. ``version``: the version of the job; Pods of earlier ones do not count."""
     marks = (group.metadata.annotations if group is not None else None) or {}
@@ -37,7 +39,7 @@ def choose(alternatives: JobAlternatives, group: PodGroup | None, pods: Iterable
     of_pods = ((pod.metadata.annotations or {}).get(CARD_ALTERNATIVE, "") for pod in started)
     found = (*of_pods, marks.get(CARD_ALTERNATIVE, ""), prepared, *alternatives.names)
     name = next(each for each in found if each in alternatives.names)
-    return Choice(name, name == prepared)
+    return AlternativeChoice(name, name == prepared)
 
 
 def _has_started(pod: Pod) -> bool:

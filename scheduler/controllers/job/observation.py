@@ -9,7 +9,7 @@ from scheduler.api.names import CONDITION_ALTERNATIVE, CONDITION_SCHEDULED
 from scheduler.api.objects import KubeObject, OwnerReference, controlled_by_kind
 from scheduler.api.scheduling import PodGroup, PodGroupCondition
 from scheduler.api.times import seconds_of
-from scheduler.controllers.job.alternatives import Choice
+from scheduler.controllers.job.alternatives import AlternativeChoice
 from scheduler.controllers.job.parsed_spec import ParsedSpec
 from scheduler.controllers.job.pods import FAILED, Members, members_of
 from scheduler.controllers.retry_record import restarts_follow
@@ -27,7 +27,7 @@ class JobObservation(msgspec.Struct, frozen=True):
     parsed_spec: ParsedSpec
     group: PodGroup | None
     members: Members
-    choice: Choice | None = None
+    choice: AlternativeChoice | None = None
     """The alternative of a job whose tasks list several; None: they list none."""
     restarts_follow: bool = False
     """Whether Pods have failed about which the job does nothing, because the scheduler restarts it."""
@@ -53,7 +53,7 @@ class JobObservation(msgspec.Struct, frozen=True):
 
 
 def observe(
-    store: Store, job: batch.Job, parsed_spec: ParsedSpec, now: float, choice: Choice | None = None
+    store: Store, job: batch.Job, parsed_spec: ParsedSpec, now: float, choice: AlternativeChoice | None = None
 ) -> JobObservation:
     """Reads a job, its PodGroup and its Pods from the store. ``choice``: the alternative that the job has."""
     meta = job.metadata

@@ -35,7 +35,7 @@ from scheduler.plugins.ascend.vnpu.models import ChipKind, CoreRequest, model_of
 _HUAWEI: Final = "huawei.com"
 
 
-class CoreParts(msgspec.Struct, frozen=True):
+class NpuCoreParts(msgspec.Struct, frozen=True):
     """AI cores: virtual NPUs that the device plugin creates on demand, or whole chips."""
 
     kinds: ClassVar[frozenset[CardKind]] = frozenset({VNPU})

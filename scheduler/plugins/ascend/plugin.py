@@ -25,7 +25,7 @@ from scheduler.framework.plugin_session import PluginSession
 from scheduler.framework.registry import register_plugin, register_prefix
 from scheduler.plugins.ascend import cluster_reports
 from scheduler.plugins.ascend.bindings import Bindings
-from scheduler.plugins.ascend.card_parts import CoreParts, ShareParts
+from scheduler.plugins.ascend.card_parts import NpuCoreParts, ShareParts
 from scheduler.plugins.ascend.chip_states import chip_counts, chip_faults, node_devices
 from scheduler.plugins.ascend.columns import ChipScore
 from scheduler.plugins.ascend.demand import ChipUse, CoreUse, NpuUse
@@ -78,7 +78,7 @@ class Ascend:
     def card_parts(cls, arguments: Arguments, config_maps: Mapping[str, ConfigMap]) -> Iterable[CardParts]:
         """Returns how chips are divided, for card quota."""
         del arguments, config_maps
-        return CoreParts(), ShareParts()
+        return NpuCoreParts(), ShareParts()
 
     def open(self, session: PluginSession) -> None:
         self._session = session

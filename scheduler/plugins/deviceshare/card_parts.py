@@ -35,7 +35,7 @@ def card_parts(settings: DeviceShareSettings, config: DeviceConfig) -> list[Card
     if settings.vgpu:
         found.append(VgpuParts(config.vgpu))
     if settings.mindcluster:
-        found.append(CoreParts())
+        found.append(MindClusterCoreParts())
     if settings.hami:
         found += map(HamiParts, config.npus)
     return found
@@ -134,7 +134,7 @@ class HamiParts(msgspec.Struct, frozen=True):
         return amounts[self.model.resource] if known else 0
 
 
-class CoreParts(msgspec.Struct, frozen=True):
+class MindClusterCoreParts(msgspec.Struct, frozen=True):
     """Virtual NPUs on Ascend 310P chips that MindCluster's device plugin creates on demand."""
 
     kinds: ClassVar[frozenset[CardKind]] = frozenset({VNPU})

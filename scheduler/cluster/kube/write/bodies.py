@@ -160,7 +160,8 @@ def queue_first_allocated(update: QueueAllocated) -> bytes:
 def _own_fields(update: QueueAllocated) -> dict[str, object]:
     """What Volcano's Queues do not have: ``deserved``; ``cards``, and for kubectl the same as a text; of the root,
     ``withoutQueue``. Without what is not written."""
-    without_queue = {} if update.without_queue is None else {"withoutQueue": update.without_queue}
+    # The API server removes a field that is null.
+    without_queue = {} if update.without_queue is None else {"withoutQueue": update.without_queue or None}
     deserved = {} if update.deserved is None else {"deserved": update.deserved}
     cards = {} if update.cards is None else {"cards": update.cards, "cardSummary": card_summary(update.cards)}
     return {**deserved, **cards, **without_queue}

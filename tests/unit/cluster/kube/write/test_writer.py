@@ -502,7 +502,7 @@ def test_the_cards_of_a_queue_are_written_also_as_a_text_for_kubectl() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("held, expected", [({"cards": {}}, [{"cards": {}}]), ({}, [{}]), (None, [])])
+@pytest.mark.parametrize("held, expected", [({"cards": {}}, [{"cards": {}}]), ({}, [None]), (None, [])])
 def test_what_counts_in_no_queue_is_written_where_there_is_or_was_any(
     held: dict[str, Any] | None, expected: list[Any]
 ) -> None:
