@@ -94,8 +94,8 @@ class PerDeviceFilter(Protocol):
 def devices_of(filters: Iterable[Filter]) -> Callable[[int, str], tuple[int, ...]] | None:
     """Returns a function of the row of a node and the uid of a task there, which returns the devices of the task by all
     filters that have devices; None if none has."""
-    found = [each for each in filters if isinstance(each, PerDeviceFilter)]
-    return (lambda row, uid: tuple(each.device_of(row, uid) for each in found)) if found else None
+    found = [each.device_of for each in filters if isinstance(each, PerDeviceFilter)]
+    return (lambda row, uid: tuple(device_of(row, uid) for device_of in found)) if found else None
 
 
 class Score(Protocol):

@@ -14,7 +14,6 @@ from scheduler.api.job import Job
 from scheduler.api.node import Mask
 from scheduler.api.task import Task, TaskStatus
 from scheduler.framework.class_view.view import ClassView
-from scheduler.framework.columns import devices_of
 from scheduler.framework.extension import Protection, ReclaimContext
 from scheduler.framework.failures import PluginError
 from scheduler.framework.statement import Statement
@@ -203,19 +202,16 @@ class _RoomForTask:
                     best = cost, order
         return found if best is None else self._attempt_in(need, row, best[1])
 
-    @cached_property
-    def _devices_of(self) -> Callable[[int, str], tuple[int, ...]] | None:
-        return devices_of(self._session.filters(self._task.cls, self._job))
-
     def _by_device(self, row: int, candidates: Sequence[Task]) -> list[list[Task]]:
         """Returns an order of the candidates for each of their devices, in which those on the device come first, if the
         task needs room on one device. Evictions on several devices may suffice by amounts, and use up what queues can
         lose, although no device has room then."""
-        if self._devices_of is None:
+        devices_of = self._view.devices_of
+        if devices_of is None:
             return []
         devices: dict[tuple[int, ...], list[Task]] = {}
         for task in candidates:
-            devices.setdefault(self._devices_of(row, task.uid), []).append(task)
+            devices.setdefault(devices_of(row, task.uid), []).append(task)
         if len(devices) < 2:
             return []
         return [

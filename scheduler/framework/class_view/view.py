@@ -29,6 +29,7 @@ from scheduler.framework.columns import (
     FutureFilter,
     Scope,
     Score,
+    devices_of,
     is_costly,
     is_grouped_filter,
     is_grouped_score,
@@ -104,6 +105,11 @@ class ClassView:
     def include(self, cls: TaskClass) -> None:
         """Shares the view with another class that has the same requests, filters and scores."""
         self._plan.class_ids.add(cls.id)
+
+    @cached_property
+    def devices_of(self) -> Callable[[int, str], tuple[int, ...]] | None:
+        """``columns.devices_of`` the filters of the class."""
+        return devices_of(self._filters)
 
     @cached_property
     def _refusals(self) -> Refusals:
