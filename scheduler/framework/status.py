@@ -6,6 +6,8 @@ unchanged cluster causes no writes. A placed gang is never reported as unschedul
 one session have the same numbers (docs/differences.md).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from scheduler.api.decisions import PodGroupStatusUpdate, group_ref
@@ -100,15 +102,15 @@ def _close_job(session: Session, job: Job) -> None:
     if job.refusals and not job.by_status:
         reasons = "; ".join(dict.fromkeys(r.message for r in job.refusals))
         job.new_conditions += (GroupCondition(CONDITION_UNSCHEDULABLE, job.refusals[0].reason, reasons),)
-    conditions = _conditions(session, job, phase)
+    new_conditions = _new_conditions(job)
+    conditions = _conditions(session, job, new_conditions, phase)
     _report_refusals(session, job)
-    alternative = job.annotations.get(CARD_ALTERNATIVE, "")
     counts = (job.count(TaskStatus.RUNNING), job.count(TaskStatus.SUCCEEDED), job.count(TaskStatus.FAILED))
     if (
         phase != job.stored_phase
         or counts != job.counts
         or conditions is not job.conditions
-        or job.alternative not in ("", alternative)
+        or (job.alternative and job.alternative != job.annotations.get(CARD_ALTERNATIVE))
         or (job.record_lost or job.claimed_phase if inqueue else job.recorded)
     ):
         session.decisions.pod_groups.append(
@@ -122,12 +124,12 @@ def _close_job(session: Session, job: Job) -> None:
                 admits=inqueue and (job.stored_phase != INQUEUE or bool(job.claimed_phase)),
                 admission=_admission(job) if inqueue else None,
                 removes_record=job.recorded and not inqueue,
-                alternative=(job.alternative or alternative) if CARD_GANGS in job.annotations else "",
+                alternative=_alternative(job) if CARD_GANGS in job.annotations else "",
             )
         )
         if phase == RUNNING and job.stored_phase != RUNNING:
             session.event(group_ref(job), EVENT_NORMAL, EVENT_SCHEDULED, GROUP_READY)
-    for new in _new_conditions(job):
+    for new in new_conditions:
         if new.type == CONDITION_UNSCHEDULABLE and conditions is not job.conditions and job.by_status:
             session.event(group_ref(job), EVENT_WARNING, EVENT_UNSCHEDULABLE, new.message)
     if (
@@ -136,6 +138,11 @@ def _close_job(session: Session, job: Job) -> None:
         or TaskStatus.PIPELINED in job.by_status
     ):
         report_tasks(session, job)
+
+
+def _alternative(job: Job) -> str:
+    """The alternative of a job: the one that this session has chosen, else the one before, or ""."""
+    return job.alternative or job.annotations.get(CARD_ALTERNATIVE, "")
 
 
 def _runs_as_before(job: Job) -> bool:
@@ -193,7 +200,7 @@ def _refuse_queue(session: Session, job: Job) -> None:
     message = f"queue {job.queue} does not exist"
     session.refuse(job, Refusal(REASON_QUEUE_NOT_FOUND, message))
     job.new_conditions = (GroupCondition(CONDITION_UNSCHEDULABLE, REASON_QUEUE_NOT_FOUND, message),)
-    conditions = _conditions(session, job)
+    conditions = _conditions(session, job, job.new_conditions)
     if conditions is not job.conditions:
         session.decisions.pod_groups.append(
             PodGroupStatusUpdate(job.namespace, job.name, job.uid, job.stored_phase, conditions, *job.counts)
@@ -202,10 +209,15 @@ def _refuse_queue(session: Session, job: Job) -> None:
     report_tasks(session, job)
 
 
-def _conditions(session: Session, job: Job, phase: str = "") -> tuple[PodGroupCondition, ...]:
-    """Returns the PodGroup's conditions after this session; the same tuple if none changed."""
+def _conditions(
+    session: Session, job: Job, new_conditions: Sequence[GroupCondition], phase: str = ""
+) -> tuple[PodGroupCondition, ...]:
+    """Returns the PodGroup's conditions after this session; the same tuple if none changed. ``new_conditions``: at most
+    one of each type."""
     conditions = job.conditions
-    changes = [(new.status, new.type, new.reason, new.message) for new in _new_conditions(job)]
+    if not (new_conditions or conditions):  # as for most jobs
+        return conditions
+    changes = [(new.status, new.type, new.reason, new.message) for new in new_conditions]
     if _is_schedulable_again(session, job, phase):
         changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
     if any(c.type == CONDITION_DEVICE_UNHEALTHY and c.status == "True" for c in conditions) and not faults_of(job):

@@ -93,7 +93,7 @@ def _comparable(facts: Raw) -> Raw:
 
 
 def _queue(queue: Raw) -> Raw:
-    ours = {*QUEUE_PHASES, "deserved"}
+    ours = {*QUEUE_PHASES, "deserved", "withoutQueue"}
     status = {name: value for name, value in (queue.get("status") or {}).items() if name not in ours}
     return {**queue, "status": status} if "status" in queue else queue
 
