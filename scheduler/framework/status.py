@@ -218,13 +218,14 @@ def _conditions(
     if not (new_conditions or conditions):  # as for most jobs
         return conditions
     changes = [(new.status, new.type, new.reason, new.message) for new in new_conditions]
-    if _is_schedulable_again(session, job, phase):
-        changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
-    if any(c.type == CONDITION_DEVICE_UNHEALTHY and c.status == "True" for c in conditions) and not faults_of(job):
-        changes.append(("False", CONDITION_DEVICE_UNHEALTHY, REASON_DEVICES_HEALTHY, ""))
+    if conditions:
+        if _is_schedulable_again(session, job, phase):
+            changes.append(("False", CONDITION_UNSCHEDULABLE, REASON_GANG_READY, ""))
+        if any(c.type == CONDITION_DEVICE_UNHEALTHY and c.status == "True" for c in conditions) and not faults_of(job):
+            changes.append(("False", CONDITION_DEVICE_UNHEALTHY, REASON_DEVICES_HEALTHY, ""))
     for status, type_, reason, text in changes:
         message = text[:MAX_MESSAGE_LENGTH]
-        old = next((c for c in conditions if c.type == type_), None)
+        old = next((c for c in conditions if c.type == type_), None) if conditions else None
         if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
             continue
         new = PodGroupCondition(
@@ -242,10 +243,10 @@ def _conditions(
     return conditions
 
 
-def _new_conditions(job: Job) -> list[GroupCondition]:
+def _new_conditions(job: Job) -> Sequence[GroupCondition]:
     """Returns the last new condition of each type. NotEnoughResources counts only if there is no other reason."""
-    if not job.new_conditions:  # as for most jobs
-        return []
+    if len(job.new_conditions) < 2:  # as for most jobs
+        return job.new_conditions
     general = [new for new in job.new_conditions if new.reason == REASON_NOT_ENOUGH_RESOURCES]
     others = [new for new in job.new_conditions if new.reason != REASON_NOT_ENOUGH_RESOURCES]
     return list({new.type: new for new in (*general, *others)}.values())

@@ -86,7 +86,8 @@ def _comparable(facts: Raw) -> Raw:
         for event in facts.get("events", [])
         if event[0] in ("Job", "Queue") and event[3] != "PodGroupPending"
     }
-    # In the status of a queue, ours counts PodGroups by phase and says what it deserves; Volcano does in metrics only.
+    # In the status of a queue, ours counts PodGroups by phase and says what it deserves, which Volcano does in metrics
+    # only, and what Pods hold that count in no queue.
     comparable["queues"] = {key: _queue(queue) for key, queue in comparable["queues"].items()}
     comparable["jobs"] = {key: _job(job) for key, job in comparable["jobs"].items()}
     return comparable
