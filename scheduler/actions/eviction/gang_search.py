@@ -18,7 +18,6 @@ from scheduler.api.hypernode import HyperNode
 from scheduler.api.node import Mask
 from scheduler.api.resource import Vector
 from scheduler.api.task import Task, TaskClass
-from scheduler.framework.columns import devices_of
 from scheduler.framework.extension import EvictionContext, Protection, ReclaimContext
 from scheduler.framework.statement import Statement
 
@@ -149,14 +148,15 @@ class RoomForGang:
         evictions = np.bincount(rows, minlength=len(session.nodes))
         cost = np.divide(evictions, gained, out=np.full(len(gained), np.inf), where=gained > 0)
 
-        device_of = devices_of(each for cls in self._classes for each in session.filters(cls, self._job))
+        views = [session.view(cls, self._job) for cls in self._classes]
+        devices_of = [view.devices_of for view in views if view.devices_of is not None]
 
         def place(bundle: Bundle) -> tuple[bool, float, int, tuple[int, ...], tuple[float, ...]]:
             if len(bundle.tasks) > 1:  # a gang
                 return (True, float("inf"), 0, (), ())
             (task,) = bundle.tasks
             row = session.nodes.index[task.node]
-            devices = () if device_of is None else device_of(row, task.uid)
+            devices = tuple(device for each in devices_of for device in each(row, task.uid))
             return (bundle.whole, float(cost[row]), row, devices, tuple((-task.cls.request[lacking]).tolist()))
 
         return iter(sorted(bundles, key=place))
