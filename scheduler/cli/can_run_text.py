@@ -5,7 +5,7 @@ from typing import Final
 
 from scheduler.api.messages import listed
 from scheduler.api.written_amounts import readable
-from scheduler.cli.explain_text import alternative_lines, gate_lines, heading, sentence, turn_text
+from scheduler.cli.explain_text import alternative_lines, gate_lines, section_lines, sentence, turn_text
 from scheduler.cli.output import Column, RowTable
 from scheduler.cli.text import styled
 from scheduler.explain.can_run import AskedAmounts, RunAnswer, Verdict
@@ -32,11 +32,8 @@ def _answer(it: RunAnswer) -> Iterator[str]:
         return
     for key, text in _summary(it):
         yield from sentence(f"  {key + ':':<15} {text}", indent=18)
-    if it.amounts:
-        yield ""
-        yield heading("Quota")
-        columns = [column for column in _AMOUNTS if column is not _INQUEUE or any(its.inqueue for its in it.amounts)]
-        yield from RowTable(columns, indent=2).lines(it.amounts)
+    columns = [column for column in _AMOUNTS if column is not _INQUEUE or any(its.inqueue for its in it.amounts)]
+    yield from section_lines("Quota", columns, it.amounts)
     if it.now is not None:
         yield from alternative_lines(it.now.alternatives)
     if it.verdict is not Verdict.RUNS and it.now is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from scheduler.api.explained_kinds import EXPLAINED
 from scheduler.api.messages import listed
@@ -24,6 +24,7 @@ from scheduler.explain.explanation import (
 )
 from scheduler.framework.remedies.gates import Gate
 
+T = TypeVar("T")
 _COLOURS: Final = {
     Outlook.PLACED: "green",
     Outlook.STARTS: "yellow",
@@ -101,12 +102,17 @@ _GATES: tuple[Column[Gate], ...] = (
 )
 
 
+def section_lines(title: str, columns: Sequence[Column[T]], rows: Sequence[T]) -> Iterator[str]:
+    """A blank line, a title and a table; nothing if there are no rows."""
+    if rows:
+        yield ""
+        yield heading(title)
+        yield from RowTable(columns, indent=2).lines(rows)
+
+
 def alternative_lines(alternatives: Sequence[AlternativeState]) -> Iterator[str]:
     """The alternatives of a job, each with the reason if it does not fit."""
-    if alternatives:
-        yield ""
-        yield heading("Alternatives (the whole job uses one)")
-        yield from RowTable(_ALTERNATIVES, indent=2).lines(alternatives)
+    return section_lines("Alternatives (the whole job uses one)", _ALTERNATIVES, alternatives)
 
 
 _ALTERNATIVES: tuple[Column[AlternativeState], ...] = (
@@ -117,10 +123,7 @@ _ALTERNATIVES: tuple[Column[AlternativeState], ...] = (
 
 
 def _nodes(groups: Sequence[RefusingNodes]) -> Iterator[str]:
-    if groups:
-        yield ""
-        yield heading(f"Nodes ({sum(len(group.names) for group in groups)} refuse it)")
-        yield from RowTable(_NODES, indent=2).lines(groups)
+    return section_lines(f"Nodes ({sum(len(group.names) for group in groups)} refuse it)", _NODES, groups)
 
 
 def _names(group: RefusingNodes) -> str:
@@ -143,10 +146,7 @@ _NODES: tuple[Column[RefusingNodes], ...] = (
 
 
 def _resizing(pods: Sequence[ResizedPod]) -> Iterator[str]:
-    if pods:
-        yield ""
-        yield heading("Pods that hold more than they request, because they are resized")
-        yield from RowTable(_RESIZING, indent=2).lines(pods)
+    return section_lines("Pods that hold more than they request, because they are resized", _RESIZING, pods)
 
 
 _RESIZING: tuple[Column[ResizedPod], ...] = (

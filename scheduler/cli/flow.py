@@ -1,7 +1,7 @@
 """``volcano-py jobflow`` and ``volcano-py jobtemplate``: the same verbs for two kinds."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -201,12 +201,14 @@ def delete_command(flow: FlowKind) -> click.Command:
     return command
 
 
-def _group(kind: FlowKind) -> click.Group:
+def flow_group(kind: FlowKind, builders: Iterable[Callable[[FlowKind], click.Command]]) -> click.Group:
+    """The group of commands of a kind. ``builders``: make its commands."""
     group = click.Group(kind.command, help=f"Create, show and delete {kind.plural}.")
-    for build in (create_command, delete_command, describe_command, get_command, list_command):
+    for build in builders:
         group.add_command(build(kind))
     return group
 
 
-jobflow_group = _group(JOB_FLOW)
-jobtemplate_group = _group(JOB_TEMPLATE)
+_BUILDERS = (create_command, delete_command, describe_command, get_command, list_command)
+jobflow_group = flow_group(JOB_FLOW, _BUILDERS)
+jobtemplate_group = flow_group(JOB_TEMPLATE, _BUILDERS)

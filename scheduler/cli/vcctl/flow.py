@@ -8,7 +8,7 @@ import click
 from scheduler.api.names import DEFAULT_NAMESPACE
 from scheduler.cli.connection import Cluster, Connection, Raw
 from scheduler.cli.errors import CommandError
-from scheduler.cli.flow import JOB_FLOW, JOB_TEMPLATE, FlowKind, flow_view
+from scheduler.cli.flow import JOB_FLOW, JOB_TEMPLATE, FlowKind, flow_group, flow_view
 from scheduler.cli.operations import read_files
 from scheduler.cli.output import JSON, YAML, key_in, print_object
 from scheduler.cli.text import echo
@@ -120,12 +120,6 @@ def _describe(flow: FlowKind) -> click.Command:
     return command
 
 
-def _group(flow: FlowKind) -> click.Group:
-    group = click.Group(flow.command, help=f"Create, show and delete {flow.plural}.")
-    for build in (_create, _delete, _describe, _get, _list):
-        group.add_command(build(flow))
-    return group
-
-
-jobflow_group = _group(JOB_FLOW)
-jobtemplate_group = _group(JOB_TEMPLATE)
+_BUILDERS = (_create, _delete, _describe, _get, _list)
+jobflow_group = flow_group(JOB_FLOW, _BUILDERS)
+jobtemplate_group = flow_group(JOB_TEMPLATE, _BUILDERS)

@@ -219,7 +219,7 @@ def test_ascend_may_be_written_with_a_hyphen() -> None:
 
 
 def test_parts_may_be_alternatives() -> None:
-    """The templates of the same cores have other names on other models."""
+    """The template for a number of cores is named differently on each model."""
     small = MIND_CLUSTER | {CHIP_NAME: "910B4"}
     cards = "Ascend910B3/vnpu-vir05_1c_16g", "Ascend910B4/vnpu-vir05_1c_8g"
     nodes = [node(name, f"64c+512Gi+{NPU_CORE}=80", labels=own) for name, own in (("a", MIND_CLUSTER), ("b", small))]
