@@ -4,7 +4,8 @@
 it and from manifests, with the built-in configuration and with a configuration that has preempt and reclaim.
 ``can-run`` answers about jobs that are not submitted to this cluster: one that runs, one that waits, and one that never
 runs. ``simulate -o json`` places 100,000 Pods on 10,000 nodes, and prints all objects. With ``--live``, ``explain`` and
-``can-run`` read a real API server, which takes minutes to fill. Prints a table; asserts nothing.
+``can-run`` read a real API server, which takes minutes to fill, and the process that answers for the scheduler gets the
+questions of ``can-run``: the first one, for which it reads the cluster, and others. Prints a table; asserts nothing.
 """
 
 import argparse
@@ -26,6 +27,9 @@ from benchmarks.figures import report, report_time
 from benchmarks.live_cluster import fill
 from benchmarks.live_objects import Raw, cluster, gang
 from controlplane.run import ControlPlane
+from scheduler.api.names import DEFAULT_SCHEDULER_NAME
+from scheduler.cli.visibility_worker import COMMAND
+from scheduler.cluster.kube.scheduler.visibility.answers import MAX_PAUSE, Worker, WorkerAnswers
 
 EVICTING = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -85,6 +89,26 @@ def run(arguments: list[str], code: int = 0) -> tuple[float, float, float]:
     return time.perf_counter() - begun, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
+async def asked_of_scheduler(kubeconfig: Path) -> list[tuple[str, float]]:
+    """What is asked, and the seconds for the answer of the process that answers for the scheduler. It reads the cluster
+    for the first question."""
+    settings = {"kubeconfig": str(kubeconfig), "scheduler_names": [DEFAULT_SCHEDULER_NAME]}
+    answers, found = WorkerAnswers(Worker(COMMAND, settings)), []
+    try:
+        for name, verdict in (("first question", "runs"), *((verdict, verdict) for verdict in SUBMITTED)):
+            _, queue, replicas, cpu = SUBMITTED[verdict]
+            begun = time.perf_counter()
+            answer = await answers.review("jobs", json.dumps(submitted(verdict, queue, replicas, cpu)))
+            seconds = time.perf_counter() - begun
+            if answer.status != 200 or json.loads(bytes(answer.body))["verdict"] != verdict:
+                raise RuntimeError(f"{name}: {answer.status} {answer.message}")
+            found.append((f"can-run: {name}", seconds))
+            await asyncio.sleep(min(seconds, MAX_PAUSE))  # before that, no further question is answered
+        return found
+    finally:
+        await answers.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=2_000, help="of the cluster of explain")
@@ -126,6 +150,9 @@ def main() -> None:
                 plane.admin.create(NAMESPACES, {"metadata": {"name": "jobs"}})
                 asyncio.run(fill(plane, cluster(arguments.nodes, arguments.pods)))
                 answered("API server", ["--kubeconfig", str(plane.kubeconfig)])
+                for name, seconds in asyncio.run(asked_of_scheduler(plane.kubeconfig)):
+                    table.add_row(name, "scheduler", "default", f"{seconds:.2f} s", "", "", f"{LIMITS['can-run']} s")
+                    report_time(f"{name}, asked of the scheduler", seconds)
                 for shape in SHAPES:
                     name, more = waiting(shape, plain=False)
                     asyncio.run(fill(plane, more))

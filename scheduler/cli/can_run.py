@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from scheduler.cli.cluster_source import ClusterSource, NamedObject, cluster_source_options
-from scheduler.cli.errors import FORBIDDEN, CommandError
+from scheduler.cli.errors import BAD_REQUEST, FORBIDDEN, CommandError
 from scheduler.cli.input_warnings import print_section
 from scheduler.cli.layout import hanging
 from scheduler.cli.output import JSON, TABLE, YAML, output_option, print_object, terminal_width
@@ -39,7 +39,8 @@ def can_run_command(source: ClusterSource, files: tuple[str, ...], output: str) 
     FILE has vcjobs, AscendJobs, JobFlows, PodGroups with their Pods, Pods, Deployments, ReplicaSets, StatefulSets, Jobs
     or CronJobs, and what belongs to them. The answer says whether each is admitted to its queue now, whether it is
     within its quota, for how many of its Pods there is a node, and whether it would run on an empty cluster. Nothing is
-    written. Without the right to read nodes, the scheduler is asked instead.
+    written. The scheduler answers if it serves users (scheduler.visibility of the chart); otherwise, and with the flags
+    that name a cluster, a configuration or a scheduler, the command reads the cluster and answers itself.
 
     Exit codes: 0 all run now, 3 one waits until other jobs end, 4 one never runs as things are, 1 failed, 2 bad command
     line.
@@ -56,17 +57,30 @@ def can_run_command(source: ClusterSource, files: tuple[str, ...], output: str) 
         manifests = read_manifests(files, generated_names=True)
     except ManifestError as error:
         raise CommandError(str(error)) from None
-    try:
-        verdict = _answer(source, manifests, output)
-    except CommandError as error:
-        if error.status != FORBIDDEN or source.paths:
-            raise
-        from scheduler.cli.visibility import run_review
-
-        verdict = _show_answer(run_review(source.connection, manifests, error), output)
+    verdict = _verdict(source, manifests, output)
     code = EXIT_CODES.get(verdict, 1)
     if code:
         sys.exit(code)
+
+
+def _verdict(source: ClusterSource, manifests: "Sequence[Manifest]", output: str) -> str:
+    """Prints the answers, and returns the worst verdict. Raises CommandError."""
+    from scheduler.cli.visibility import UnansweredError, run_review
+
+    unanswered: UnansweredError | None = None
+    if source.is_default:
+        try:
+            return _show_answer(run_review(source.connection, manifests), output)
+        except UnansweredError as error:
+            if error.status == BAD_REQUEST:
+                raise CommandError(str(error), error.status) from None
+            unanswered = error
+    try:
+        return _answer(source, manifests, output)
+    except CommandError as error:
+        if error.status != FORBIDDEN or unanswered is None:
+            raise
+        raise unanswered.beside(error) from None
 
 
 def _answer(source: ClusterSource, manifests: "Sequence[Manifest]", output: str) -> str:
@@ -113,8 +127,11 @@ def named_objects(manifests: "Sequence[Manifest]") -> list[NamedObject]:
 
 
 def _show_answer(answer: dict[str, Any], output: str) -> str:
-    """Prints what the scheduler answers to a user who may not read the cluster, and returns the worst verdict."""
+    """Prints what the scheduler answers, and returns the worst verdict."""
     echo("note: the scheduler answers this: without the names of others", err=True)
+    warnings = answer.get("warnings")
+    for text in warnings if isinstance(warnings, list) else ():
+        echo(f"warning: {text}", err=True)
     if output == TABLE:
         for line in answer.get("lines", ()):
             for part in hanging(str(line), terminal_width(), indent=4):

@@ -58,6 +58,11 @@ class ClusterSource:
     log: WarningLog = field(default_factory=WarningLog)
     """Prints the warnings, and keeps them for documents."""
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the cluster as its scheduler sees it: no flag names files, a configuration or a scheduler."""
+        return not (self.paths or self.conf or self.names)
+
     @contextmanager
     def simulated(
         self, program: str, about: "Sequence[NamedObject]" = (), *, checked: bool = True
@@ -197,15 +202,22 @@ def query_usage(settings: "UsageSource | None", nodes: Sequence[str], log: Warni
         return {}
     import asyncio
 
-    from msgspec.structs import replace
-
-    from scheduler.cluster.usage import SourceError, measure_once
+    from scheduler.cluster.usage import SourceError
 
     try:
-        usages = asyncio.run(measure_once(settings, nodes))
+        return asyncio.run(measured(settings, nodes))
     except SourceError as error:
         log.warn(f"the load of nodes is not known: {error}")
         return {}
+
+
+async def measured(settings: "UsageSource", nodes: Sequence[str]) -> "Mapping[str, NodeUsage]":
+    """The usage of nodes by name, with moments in seconds from now (0 or less). Raises SourceError."""
+    from msgspec.structs import replace
+
+    from scheduler.cluster.usage import measure_once
+
+    usages = await measure_once(settings, nodes)
     now = time.time()
     return {name: replace(usage, moment=min(usage.moment - now, 0.0)) for name, usage in usages.items()}
 

@@ -98,7 +98,7 @@ def read_cluster(
         found = [*sources(), WatchSource(VCJOB), WatchSource(ACJOB, optional=True)]
         watched = {source.kind for source in found}
         for each in about:
-            found += _more_sources(watched, each.namespace or cluster.namespace, each.kind, each.name)
+            found += more_sources(watched, each.namespace or cluster.namespace, each.kind, each.name)
         found = list(dict.fromkeys(found))
 
         async def reports() -> "list[Manifest]":
@@ -140,7 +140,21 @@ def read_cluster(
     connection.run(work, timeout=_TIMEOUT)
 
 
-def _more_sources(known: "set[Kind]", namespace: str, kind: str, name: str) -> "list[WatchSource]":
+def required_kinds() -> "tuple[Kind, ...]":
+    """The kinds without which a cluster cannot be simulated."""
+    from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE
+
+    return (NODE, POD, POD_GROUP, QUEUE)
+
+
+def parts_of(kind: "Kind") -> Any:
+    """The parts of the objects of a kind that are kept, for a decoder."""
+    from scheduler.api.kinds import NODE, POD, POD_GROUP
+
+    return _Object if kind in (NODE, POD, POD_GROUP) else Raw
+
+
+def more_sources(known: "set[Kind]", namespace: str, kind: str, name: str) -> "list[WatchSource]":
     """What has to be read of an object to explain besides what the scheduler watches.
 
     Of most kinds that is the object alone, and none where the right lacks: what it owns refers to it. A JobFlow needs
@@ -169,7 +183,6 @@ async def _list(
     cluster: Cluster, source: "WatchSource", take: "Callable[[list[Manifest]], object]", log: WarningLog
 ) -> None:
     """Passes the objects of a source to ``take``; none, with a warning, if an optional kind cannot be listed."""
-    from scheduler.api.kinds import NODE, POD, POD_GROUP, QUEUE
     from scheduler.cluster.manifests import Manifest
 
     kind = source.kind
@@ -180,10 +193,9 @@ async def _list(
         take([Manifest(f"{kind.name} {name}", kind, raw) for name, raw in by_name if name.startswith(prefix)])
 
     try:
-        parts = _Object if kind in (NODE, POD, POD_GROUP) else Raw
-        await cluster.receive(source, take_named, page=_PAGE, parts=parts)
+        await cluster.receive(source, take_named, page=_PAGE, parts=parts_of(kind))
     except CommandError as failed:
-        if kind in (NODE, POD, POD_GROUP, QUEUE) or failed.status not in (NOT_FOUND, FORBIDDEN):
+        if kind in required_kinds() or failed.status not in (NOT_FOUND, FORBIDDEN):
             raise
         if not source.optional and (failed.status != NOT_FOUND or not kind.optional):
             log.warn(f"{failed.message}; explained without")

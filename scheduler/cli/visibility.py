@@ -6,13 +6,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.api.explained_kinds import EXPLAINED, is_kind
 from scheduler.cli.connection import Cluster, Connection
-from scheduler.cli.errors import FORBIDDEN, NOT_FOUND, CommandError
+from scheduler.cli.errors import BAD_REQUEST, FORBIDDEN, NOT_FOUND, CommandError
 
 if TYPE_CHECKING:
     from scheduler.cluster.kube.transport.errors import ApiError
     from scheduler.cluster.manifests import Manifest
 
 Raw = dict[str, Any]
+
+
+class UnansweredError(Exception):
+    """The scheduler does not answer a question."""
+
+    def __init__(self, message: str, status: int = 0, *, conclusive: bool = False) -> None:
+        """``status``: the HTTP status code, or 0; ``conclusive``: whether a direct read would not help."""
+        super().__init__(message)
+        self.status = status
+        self.conclusive = conclusive
+
+    def beside(self, forbidden: CommandError) -> CommandError:
+        """The error of a command that may not read the cluster either. ``forbidden``: the refusal of that."""
+        if self.conclusive:
+            return CommandError(str(self), self.status)
+        status = FORBIDDEN if self.status in (FORBIDDEN, NOT_FOUND) else self.status or forbidden.status
+        return CommandError(f"{forbidden.message}; {self}", status)
+
+
 _TIMEOUT: Final = 60.0
 """Seconds; API servers give up after as many."""
 
@@ -22,7 +41,7 @@ def explanation(connection: Connection, kind: str, name: str, forbidden: Command
     refusal of a direct read. Raises CommandError."""
     if kind not in EXPLAINED:  # the scheduler answers about its PodGroup, which the user may read
         kind, name = "podgroup", _group_of_owner(connection, kind, name)
-    return _ask(connection, f"{EXPLAINED[kind].resource}/{name}/explain", forbidden)
+    return _ask_instead(connection, f"{EXPLAINED[kind].resource}/{name}/explain", forbidden)
 
 
 def _group_of_owner(connection: Connection, kind: str, name: str) -> str:
@@ -51,27 +70,35 @@ def _group_of_owner(connection: Connection, kind: str, name: str) -> str:
 def quotas(connection: Connection, forbidden: CommandError) -> Raw:
     """The scheduler's answer about the queues of a namespace: ``items``, and the jobs that are ``waiting``.
     ``forbidden``: the refusal of a direct read. Raises CommandError."""
-    return _ask(connection, "queuequotas", forbidden)
+    return _ask_instead(connection, "queuequotas", forbidden)
 
 
-def run_review(connection: Connection, manifests: "Sequence[Manifest]", forbidden: CommandError) -> Raw:
+def run_review(connection: Connection, manifests: "Sequence[Manifest]") -> Raw:
     """The scheduler's answer whether objects would run if they were submitted: the worst ``verdict``, ``items``, and
-    the ``lines`` of the table. ``forbidden``: the refusal of a direct read. Raises CommandError."""
+    the ``lines`` of the table. Raises UnansweredError."""
     from scheduler.api.kinds import BESIDE_KINDS, SUBMITTED_KINDS
 
     considered = [each.raw for each in manifests if each.kind in SUBMITTED_KINDS or each.kind in BESIDE_KINDS]
     metadata = (raw["metadata"] for raw in considered)
     namespaces = dict.fromkeys(str(meta["namespace"]) for meta in metadata if "namespace" in meta)
     if len(namespaces) > 1:
-        raise CommandError(f"the scheduler answers about one namespace at a time, not about {', '.join(namespaces)}")
+        raise UnansweredError(f"the scheduler answers about one namespace at a time, not about {', '.join(namespaces)}")
     if namespaces and not connection.namespace:
         connection = replace(connection, namespace=next(iter(namespaces)))
     body = {"apiVersion": "v1", "kind": "List", "items": considered}
-    return _ask(connection, "runreviews", forbidden, body)
+    return _ask(connection, "runreviews", body)
 
 
-def _ask(connection: Connection, what: str, forbidden: CommandError, body: Raw | None = None) -> Raw:
-    """``body``: of a question that is posted."""
+def _ask_instead(connection: Connection, what: str, forbidden: CommandError) -> Raw:
+    """Asks because a direct read is forbidden. Raises CommandError."""
+    try:
+        return _ask(connection, what)
+    except UnansweredError as error:
+        raise error.beside(forbidden) from None
+
+
+def _ask(connection: Connection, what: str, body: Raw | None = None) -> Raw:
+    """``body``: of a question that is posted. Raises UnansweredError, and CommandError without credentials."""
 
     async def work(cluster: Cluster) -> Raw:
         import msgspec
@@ -88,24 +115,21 @@ def _ask(connection: Connection, what: str, forbidden: CommandError, body: Raw |
             )
             return msgspec.json.decode(received, type=Raw)
         except ApiError as error:
-            raise _error(error, forbidden) from None
+            raise _unanswered(error) from None
         except (TransportError, msgspec.MsgspecError) as error:
-            raise CommandError(f"{forbidden.message}; the scheduler did not answer either: {error}") from None
+            raise UnansweredError(f"the scheduler did not answer: {error}") from None
 
     return connection.run(work, timeout=_TIMEOUT)
 
 
-def _error(error: "ApiError", forbidden: CommandError) -> CommandError:
-    if error.status == NOT_FOUND and error.reason == "NotFound":
-        return CommandError(error.message, NOT_FOUND)
-    if error.status in (FORBIDDEN, NOT_FOUND):
-        why = (
-            "the scheduler does not answer users here (scheduler.visibility of the chart)"
-            if error.status == NOT_FOUND
-            else "and so is the question to the scheduler"
-        )
-        return CommandError(f"{forbidden.message}; {why}", FORBIDDEN)
-    return CommandError(f"{error.message or error}; it was asked because direct reads are forbidden", error.status)
+def _unanswered(error: "ApiError") -> UnansweredError:
+    if error.status == BAD_REQUEST or (error.status == NOT_FOUND and error.reason == "NotFound"):
+        return UnansweredError(error.message, error.status, conclusive=True)
+    why = {
+        NOT_FOUND: "the scheduler does not answer users here (scheduler.visibility of the chart)",
+        FORBIDDEN: "and so is the question to the scheduler",
+    }.get(error.status, f"the scheduler was asked instead: {error.message or error}")
+    return UnansweredError(why, error.status)
 
 
 # --- positions --------------------------------------------------------------------------------------------------------

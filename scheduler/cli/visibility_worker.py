@@ -1,56 +1,69 @@
-"""The process that answers one question of a tenant for the scheduler: reads the cluster, explains, and leaves out the
-names of others. It is started by the scheduler, and is no command.
+"""The process that answers the questions of tenants for the scheduler. It keeps a copy of the cluster, follows its
+changes, and answers each question in a child process on this copy. It is started by the scheduler, and is no command.
 
-Usage: ``python -m scheduler.cli.visibility_worker``, with a question on standard input.
+Usage: ``python -m scheduler.cli.visibility_worker``, with questions (JSON) on standard input, a line each. Each answer
+(JSON) is a line on standard output. The end of the input ends the process.
 """
 
+import asyncio
+import gc
 import os
+import signal
 import sys
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
-from importlib import import_module
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
-from scheduler.api.names import OVERVIEW, REVIEW
-from scheduler.cli.connection import Connection
-from scheduler.cli.errors import BAD_REQUEST, NOT_FOUND, CommandError
-
-if TYPE_CHECKING:
-    from scheduler.cluster.manifests import Manifest
-    from scheduler.cluster.memory import Simulation
+from scheduler.api import kinds
+from scheduler.api.explained_kinds import EXPLAINED
+from scheduler.api.usage import NodeUsage
+from scheduler.cli.can_run import named_objects
+from scheduler.cli.cluster_source import NamedObject, measured
+from scheduler.cli.connection import Cluster
+from scheduler.cli.errors import BAD_REQUEST, FORBIDDEN, NOT_FOUND, CommandError
+from scheduler.cli.explain_live import more_sources
+from scheduler.cli.plugins import load_plugins
+from scheduler.cli.tenant_answers import Question, answer, asked_objects
+from scheduler.cli.watched_cluster import MAX_DELETED, WatchedCluster
+from scheduler.cluster.external_calls import HttpCalls
+from scheduler.cluster.kube.scheduler.visibility.answers import ABANDON
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.credentials import Credentials, CredentialsError
+from scheduler.cluster.kube.transport.sources import WatchSource
+from scheduler.cluster.manifests import Manifest
+from scheduler.cluster.memory import Simulation
+from scheduler.cluster.usage import SourceError
+from scheduler.framework.configuration_file import (
+    DEFAULT_CONFIGURATION,
+    ConfigurationError,
+    parse_configuration,
+    read_configuration,
+)
+from scheduler.observability import logs
+from scheduler.observability.role_metrics import RoleMetrics
 
 COMMAND: Final = (sys.executable, "-P", "-m", "scheduler.cli.visibility_worker")
 _NICE: Final = 10
 """The scheduler's sessions have priority."""
 _OUTPUT: Final = 1
-"""File descriptor of the answer, which is read by a program: nothing in it is escaped for a terminal."""
-_NEEDED: Final = (
-    "scheduler.actions",
-    "scheduler.plugins",
-    "scheduler.cli.can_run_text",
-    "scheduler.cli.cluster_source",
-    "scheduler.cli.explain_live",
-    "scheduler.cluster.kube.transport.client",
-    "scheduler.explain.document",
-    "scheduler.explain.submitted",
-)
-"""What most answers need."""
+"""File descriptor of the answers, which are read by a program: nothing in them is escaped for a terminal."""
+_MAX_QUESTION: Final = 4 * 1024 * 1024
+"""Bytes of a question."""
+_TIMEOUT: Final = 300.0
+"""Seconds for a page of a list."""
 Raw = dict[str, Any]
 
 
-class Question(msgspec.Struct):
+class NumberedQuestion(Question):
     """A question, and where the cluster is."""
 
-    kind: str = ""
-    """What to explain, a key of ``EXPLAINED``; OVERVIEW: of the web page; REVIEW: whether ``objects`` would run. "":
-    the queues of all namespaces."""
-    namespace: str = ""
-    name: str = ""
-    objects: str = ""
-    """What would be submitted to the namespace, as JSON."""
+    number: int = 0
+    """The answer has the same number."""
     kubeconfig: str = ""
     master: str = ""
     configuration: str = ""
@@ -59,131 +72,217 @@ class Question(msgspec.Struct):
     plugins_dirs: tuple[str, ...] = ()
 
 
+class _Prepared(msgspec.Struct):
+    """What an answer needs."""
+
+    simulation: Simulation
+    """The copy; an answer changes it, in a child process."""
+    asked: list[Manifest]
+    """The objects of the question."""
+    more: list[Manifest]
+    """Objects that the question is about and that the copy does not have."""
+    usages: Mapping[str, NodeUsage]
+    """The usage of nodes by name, with moments in seconds from now."""
+
+
+class QuestionLoop:
+    """Reads questions and writes answers. Belongs to one event loop, and ``close`` comes last."""
+
+    def __init__(self) -> None:
+        self._input: asyncio.StreamReader | None = None
+        self._client: ApiClient | None = None
+        self._watched: WatchedCluster | None = None
+        self._settings: tuple[object, ...] = ()
+        """What ``_watched`` depends on."""
+        self._external_calls = HttpCalls()
+        self._child = 0
+        """The process that computes an answer; 0: none does."""
+        self._abandoned = False
+        """Whether nobody waits for the present answer any more."""
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._input = asyncio.StreamReader(limit=_MAX_QUESTION)
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(self._input), sys.stdin)  # type: ignore[arg-type]
+        loop.add_signal_handler(ABANDON, self._abandon)
+
+    async def close(self) -> None:
+        if self._watched is not None:
+            await self._watched.close()
+        if self._client is not None:
+            await self._client.close()
+        self._watched = self._client = None
+
+    async def next_question(self) -> NumberedQuestion | None:
+        """The next question; None: there are no more. The copy follows the cluster meanwhile."""
+        assert self._input is not None
+        line = await self._input.readline()
+        self._abandoned = False
+        return msgspec.json.decode(line, type=NumberedQuestion) if line.endswith(b"\n") else None
+
+    async def prepare(self, question: NumberedQuestion) -> _Prepared | None:
+        """Brings the copy up to date, and reads what else the question needs. None: nobody waits for the answer.
+        Raises CommandError."""
+        watched, client = await self._following(question)
+        asked = asked_objects(question)
+        named = [NamedObject(question.kind, question.name)] if question.name else named_objects(asked)
+        cluster = Cluster(client, question.namespace, question.namespace, compressed=False)
+        more = [raw for each in named for raw in await _about(cluster, watched, each)]
+        simulation = await watched.simulation()
+        usages: Mapping[str, NodeUsage] = {}
+        if simulation.configuration.metrics is not None:
+            with suppress(SourceError):
+                usages = await measured(simulation.configuration.metrics, simulation.cluster.cache.node_names())
+        return None if self._abandoned else _Prepared(simulation, asked, more, usages)
+
+    async def relayed(self, child: int, output: int) -> tuple[bytes, int]:
+        """What a child process writes to the file descriptor ``output``, until it ends, and its exit code."""
+        self._child = child
+        reader = asyncio.StreamReader()
+        with open(output, "rb", buffering=0) as pipe:
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+            if self._abandoned:
+                self._abandon()
+            written = await reader.read()
+            transport.close()
+        self._child = 0
+        _, status = os.waitpid(child, 0)
+        return written, os.waitstatus_to_exitcode(status)
+
+    def _abandon(self) -> None:
+        self._abandoned = True
+        if self._child:
+            os.kill(self._child, signal.SIGKILL)
+
+    async def _following(self, question: NumberedQuestion) -> tuple[WatchedCluster, ApiClient]:
+        """The copy for the settings of a question. Raises CommandError."""
+        text = DEFAULT_CONFIGURATION
+        try:
+            if question.configuration:
+                text = read_configuration(Path(question.configuration))
+            names, directories = question.scheduler_names, question.plugins_dirs
+            settings = (question.kubeconfig, question.master, text, names, directories)
+            old = self._watched is None or self._watched.deleted > MAX_DELETED
+            if settings != self._settings or old:
+                await self.close()
+                load_plugins(*map(Path, directories))
+                client = self._client = ApiClient(
+                    Credentials(kubeconfig=question.kubeconfig, master=question.master),
+                    RoleMetrics(), qps=0, timeout=_TIMEOUT,
+                )  # fmt: skip
+                await client.start()
+                configuration = parse_configuration(text, question.configuration)
+                self._watched = WatchedCluster(client, configuration, names, self._external_calls)
+                self._watched.start()
+                self._settings = settings
+        except (ConfigurationError, CredentialsError) as error:
+            raise CommandError(str(error)) from None
+        assert self._watched is not None and self._client is not None
+        return self._watched, self._client
+
+
+async def _about(cluster: Cluster, watched: WatchedCluster, about: NamedObject) -> list[Manifest]:
+    """The objects that a question is about and that the copy does not have. Waits until the copy has the others in the
+    version of now. Raises CommandError."""
+    namespace = about.namespace or cluster.namespace
+    more = more_sources(watched.kinds, namespace, about.kind, about.name)
+    constants = EXPLAINED[about.kind].constants if about.kind in EXPLAINED else ()
+    held = [kind for kind in (getattr(kinds, constant) for constant in constants) if kind in watched.kinds]
+    sources = [*(WatchSource(kind, namespace, name=about.name) for kind in held), *dict.fromkeys(more)]
+    lists = await asyncio.gather(*(_list(cluster, source) for source in sources))
+    for kind, raws in zip(held, lists, strict=False):
+        for raw in raws:
+            await watched.await_version(kind, namespace, about.name, raw["metadata"]["resourceVersion"])
+    return [
+        Manifest(f"{source.kind.name} {raw['metadata']['name']}", source.kind, raw)
+        for source, raws in zip(sources[len(held) :], lists[len(held) :], strict=True)
+        for raw in raws
+    ]
+
+
+async def _list(cluster: Cluster, source: WatchSource) -> list[Raw]:
+    """The objects of a source; none without the right to list them. Raises CommandError."""
+    try:
+        return await cluster.fetch(source)
+    except CommandError as failed:
+        if failed.status not in (NOT_FOUND, FORBIDDEN):
+            raise
+        return []
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+def _answer_in_child(prepared: _Prepared, question: NumberedQuestion, output: int) -> NoReturn:
+    """Writes the answer to the file descriptor ``output``, and ends the process."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)  # it belongs to the event loop of the parent
+        gc.disable()  # the process ends before garbage matters
+        try:
+            written = _line(question, {"status": 200, "body": _body(prepared, question)})
+        except Exception as error:
+            written = _line(question, _failure(error))
+        with open(output, "wb") as pipe:
+            pipe.write(written)
+        code = 0
+    finally:
+        os._exit(code)  # without freeing the cluster object by object
+
+
+def _body(prepared: _Prepared, question: Question) -> Any:
+    """Raises CommandError."""
+    simulation = prepared.simulation
+    server = simulation.cluster.server
+    server.clock = max(server.clock, datetime.now(UTC))
+    simulation.cluster.load(prepared.more, lenient=True)
+    simulation.take_usage(prepared.usages)
+    return answer(simulation, question, prepared.asked)
+
+
+def _failure(error: Exception) -> Raw:
+    """An error as an answer."""
+    if isinstance(error, CommandError):
+        known = error.status in (BAD_REQUEST, NOT_FOUND)
+        return {"status": error.status if known else 500, "message": error.message}
+    if isinstance(error, RecursionError):
+        return {"status": 500, "message": "an object of the cluster is nested too deeply to be simulated"}
+    message = f"the cluster could not be simulated: {type(error).__name__}"
+    return {"status": 500, "message": message, "trace": "".join(traceback.format_exception(error, limit=-20))}
+
+
+def _line(question: NumberedQuestion, answered: Raw) -> bytes:
+    return msgspec.json.encode({**answered, "number": question.number}) + b"\n"
+
+
+def _answered(runner: asyncio.Runner, questions: QuestionLoop, question: NumberedQuestion) -> bytes:
+    """The line with the answer to a question."""
+    try:
+        prepared = runner.run(questions.prepare(question))
+    except Exception as error:
+        return _line(question, _failure(error))
+    if prepared is None:
+        return _line(question, {"status": 503, "message": "nobody waits for the answer"})
+    output, end_of_child = os.pipe()
+    child = os.fork()
+    if not child:
+        _answer_in_child(prepared, question, end_of_child)
+    os.close(end_of_child)
+    written, code = runner.run(questions.relayed(child, output))
+    return written if not code else _line(question, {"status": 500, "message": f"the answer ended with code {code}"})
+
+
 def main() -> None:
     with suppress(OSError):
         os.nice(_NICE)
-    for module in _NEEDED:  # while there is no question yet
-        import_module(module)
-    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
-    try:
-        answer = {"status": 200, "body": _answer(question)}
-    except CommandError as error:
-        known = error.status in (BAD_REQUEST, NOT_FOUND)
-        answer = {"status": error.status if known else 500, "message": error.message}
-    except Exception as error:
-        answer = {"status": 500, "message": f"the cluster could not be simulated: {type(error).__name__}"}
-        answer["trace"] = traceback.format_exc(limit=-20)
-    with open(_OUTPUT, "wb", closefd=False) as output:
-        output.write(msgspec.json.encode(answer))
+    logs.configure(0, "console")
+    with asyncio.Runner() as runner:
+        questions = QuestionLoop()
+        runner.run(questions.start())
+        while (question := runner.run(questions.next_question())) is not None:
+            written = memoryview(_answered(runner, questions, question))
+            while written:
+                written = written[os.write(_OUTPUT, written) :]
     os._exit(0)  # without freeing the cluster object by object
-
-
-def _answer(question: Question) -> Any:
-    """The body of the answer. Raises CommandError; its status is 404 if the object does not exist, and 400 if the
-    question is wrong."""
-    from scheduler.cli.can_run import named_objects
-    from scheduler.cli.cluster_source import ClusterSource, NamedObject
-    from scheduler.cli.plugins import load_plugins
-
-    def load() -> None:
-        load_plugins(*map(Path, question.plugins_dirs))
-
-    connection = Connection(
-        kubeconfig=question.kubeconfig, master=question.master, namespace=question.namespace, compressed=False
-    )
-    source = ClusterSource(connection, (), question.configuration or None, question.scheduler_names, load)
-    asked = _asked(question)
-    about = [NamedObject(question.kind, question.name)] if question.name else named_objects(asked)
-    with source.simulated("scheduler.cli.explain_text", about) as (_, simulation):
-        simulation.checks_external_plugins = False  # as in the scheduler, whose decisions are shown
-        if question.kind == OVERVIEW:
-            return _overview(simulation)
-        if question.kind == REVIEW:
-            return _review(simulation, question.namespace, asked)
-        if question.kind:
-            return _explanation(simulation, question)
-        from scheduler.explain.queues import queue_quotas
-
-        return queue_quotas(simulation)
-
-
-def _overview(simulation: Any) -> Any:
-    from scheduler.explain.overview import overview
-    from scheduler.observability.cluster_figures import CardDevices
-    from scheduler.observability.overview import Overview
-
-    simulation.cycle()
-    last = simulation.last
-    return Overview(0.0) if last is None else overview(last.session, CardDevices())
-
-
-def _explanation(simulation: Any, question: Question) -> Raw:
-    from scheduler.api.names import VISIBILITY_API_VERSION
-    from scheduler.api.queue import ancestors
-    from scheduler.cli.explain_text import lines
-    from scheduler.explain import NotFoundError, explain
-    from scheduler.explain.document import explanation_document
-    from scheduler.explain.tenant import for_tenant, hidden_names
-
-    try:
-        found = explain(simulation, question.kind, question.namespace, question.name, search=False)
-    except NotFoundError as error:
-        raise CommandError(str(error), NOT_FOUND) from None
-    queues = simulation.snapshot().queues
-    hidden = hidden_names(simulation.cluster.server, question.namespace, (found.queue, *ancestors(queues, found.queue)))
-    shown = for_tenant(found, hidden)
-    return {
-        "apiVersion": VISIBILITY_API_VERSION,
-        "kind": "Explanation",
-        "explanation": explanation_document(shown),
-        "lines": list(lines(shown)),
-    }
-
-
-MAX_PODS: Final = 10_000
-"""Pods that the objects of a question may ask for together."""
-
-
-def _asked(question: Question) -> "list[Manifest]":
-    """The objects of a question. Raises CommandError."""
-    if not question.objects:
-        return []
-    from scheduler.cluster.manifests import ManifestError, parse_manifests
-    from scheduler.explain.submitted import number_of_pods
-
-    try:
-        found = list(parse_manifests(question.objects.encode(), "the request"))
-    except ManifestError as error:
-        raise CommandError(str(error), BAD_REQUEST) from None
-    number = number_of_pods(found)
-    if number > MAX_PODS:
-        raise CommandError(f"the objects ask for {number} Pods; a question has at most {MAX_PODS}", BAD_REQUEST)
-    return found
-
-
-def _review(simulation: "Simulation", namespace: str, asked: "list[Manifest]") -> Raw:
-    """Whether objects would run if a tenant submitted them to a namespace. Raises CommandError."""
-    from scheduler.api.names import VISIBILITY_API_VERSION
-    from scheduler.api.queue import ancestors
-    from scheduler.cli.can_run_text import lines
-    from scheduler.cluster.manifests import ManifestError
-    from scheduler.explain.can_run import can_run
-    from scheduler.explain.document import run_document
-    from scheduler.explain.submitted import submitted
-    from scheduler.explain.tenant import hidden_names, run_for_tenant
-
-    try:
-        beside, jobs = submitted(asked, namespace)
-        answers = can_run(simulation, beside, jobs)
-    except ManifestError as error:
-        raise CommandError(str(error), BAD_REQUEST) from None
-    queues = simulation.snapshot().queues
-    own = {answer.now.queue for answer in answers if answer.now is not None} | {job.queue for job in jobs}
-    above = (queue for name in own for queue in ancestors(queues, name))
-    hidden = hidden_names(simulation.cluster.server, namespace, {*own, *above})
-    shown = [run_for_tenant(answer, hidden) for answer in answers]
-    head = {"apiVersion": VISIBILITY_API_VERSION, "kind": "RunReview"}
-    return {**head, **run_document(shown), "lines": list(lines(shown))}
 
 
 if __name__ == "__main__":

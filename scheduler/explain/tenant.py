@@ -27,6 +27,7 @@ _NAMED: Final = re.compile(
 )
 _WORD: Final = re.compile(rf"(?<![-\w./])({_TOKEN})(?![\w/])")
 _AMOUNT: Final = re.compile(r"[0-9][0-9.]*[A-Za-z]{0,2}")
+_HINT: Final = re.compile(r"; did you mean '([^']*)'\?$")
 _MARK: Final = "\0"
 _MARKS: Final = re.compile(rf"{_MARK}(?:, {_MARK})*(?: and ([0-9]+) more)?")
 Raw = dict[str, Any]
@@ -59,6 +60,10 @@ class HiddenNames(msgspec.Struct, frozen=True):
         text = _NAMED.sub(self._mask_named, text)
         text = _WORD.sub(lambda found: HIDDEN if _is_a_name(found[1]) and self.hides(found[1]) else found[0], text)
         return _MARKS.sub(_count, text)
+
+    def without_hint(self, text: str) -> str:
+        """The text without the name that it proposes at its end, if that is one of these."""
+        return _HINT.sub(lambda found: "" if self.hides(found[1]) else found[0], text)
 
     def hides(self, name: str) -> bool:
         """Whether a name, or ``namespace/name``, is one of these."""

@@ -31,7 +31,7 @@ from scheduler.cluster.memory.index import node_of
 from scheduler.cluster.memory.kubelet import LostPods, SimulatedKubelet
 from scheduler.cluster.memory.playground import run_playground
 from scheduler.cluster.memory.raw_objects import Json, ref_of
-from scheduler.cluster.memory.server import EPOCH, Key, MemoryServer, key_name
+from scheduler.cluster.memory.server import EPOCH, Key, MemoryServer, key_in, key_name
 from scheduler.cluster.memory.storage import provision, sync_volumes
 from scheduler.framework.configuration import Configuration
 from scheduler.playground.objects import Warn
@@ -109,6 +109,26 @@ class MemoryCluster:
         if not more:
             sync_volumes(self.server)
             self.tick()
+
+    def follow(self, changed: Sequence[Manifest], deleted: Iterable[Key]) -> None:
+        """Takes in changes of the cluster whose objects were loaded with ``lenient`` and ``more``. ``changed``: the new
+        and changed objects; ``deleted``: the keys of others. ``load`` without ``more`` has to follow."""
+        for key in filter(self.server.has, deleted):
+            self.server.discard(key)
+        new = []
+        for manifest in changed:
+            try:
+                if self.server.reload(manifest):
+                    self.refuse_malformed(manifest.where, lenient=True)
+                    continue
+            except ManifestError as error:  # the version before stays
+                self.undecodable.append(str(error))
+                continue
+            key = key_in(manifest.raw)
+            if self.server.has(key):
+                self.server.discard(key)
+            new.append(manifest)
+        self.load(new, lenient=True, more=True)
 
     def with_defaults(self, kind: Kind, raw: Json) -> Json:
         """The object with the defaults that mutating webhooks set."""

@@ -45,6 +45,12 @@ def key_of(kind: Kind, namespace: str, name: str) -> Key:
     return (f"{kind.group}/{kind.name}", namespace, name)
 
 
+def key_in(raw: Json) -> Key:
+    """The key of an object."""
+    meta = raw["metadata"]
+    return (f"{raw['apiVersion'].rpartition('/')[0]}/{raw['kind']}", meta.get("namespace") or "", meta["name"])
+
+
 def key_name(key: Key) -> str:
     """``namespace/name``, or the name of a cluster-scoped object."""
     return f"{key[1]}/{key[2]}" if key[1] else key[2]
@@ -106,6 +112,10 @@ class MemoryServer:
     def get(self, key: Key) -> Json:
         """A stored object by its key; it must not be modified. Raises KeyError."""
         return self._objects[key][1]
+
+    def has(self, key: Key) -> bool:
+        """Whether there is an object with the key."""
+        return key in self._objects
 
     def decoded(self, kind: Kind[T], namespace: str, name: str) -> T | None:
         """A stored object, decoded; None also for kinds that are not decoded."""
@@ -190,18 +200,10 @@ class MemoryServer:
         with the same timestamp arbitrarily. Queues are created at the same time, as if applied together; they are
         ordered by name.
         """
-        raw = mutable_copy(manifest.raw)
-        meta, kind = raw["metadata"], manifest.kind
-        if kind is not None and kind.namespaced:
-            meta.setdefault("namespace", DEFAULT_NAMESPACE)
-        elif kind is not None:
-            meta.pop("namespace", None)
-        self._versions.take(meta)
-        if kind is POD:
-            for field in ("spec", "status"):  # indices read them before ``publish``
-                raw[field] = raw.get(field) or {}
+        kind, raw = manifest.kind, self._loadable(manifest)
+        meta = raw["metadata"]
         decoded = decode(kind, raw, manifest.where) if kind is not None and kind.struct is not None else None
-        key = (f"{raw['apiVersion'].rpartition('/')[0]}/{raw['kind']}", meta.get("namespace") or "", meta["name"])
+        key = key_in(raw)
         if key in self._objects:
             raise ManifestError(f"{manifest.where}: {raw['kind']} {key_name(key)} was given before")
         if kind is not QUEUE:
@@ -229,6 +231,46 @@ class MemoryServer:
             if (given.uid, given.creation_timestamp) == (meta["uid"], meta["creationTimestamp"]):
                 self._loaded[key] = decoded
         return key
+
+    def reload(self, manifest: Manifest) -> bool:
+        """Replaces a loaded object by a later version from the same API server, and notifies watchers. Returns False if
+        the object is not there or has another uid. Raises ManifestError."""
+        kind, raw = manifest.kind, self._loadable(manifest)
+        key = key_in(raw)
+        known = self._objects.get(key)
+        if known is None or known[1]["metadata"]["uid"] != raw["metadata"].get("uid"):
+            return False
+        decoded = None
+        if kind is not None and kind.struct is not None:
+            set_defaults(kind, raw, self)
+            decoded = decode(kind, raw, manifest.where)
+        self._disown(key, known[1])
+        self._own(key, raw)
+        self._put(key, kind, raw)
+        if kind is not None and decoded is not None:
+            old, self._decoded[key] = self._decoded.get(key), decoded
+            self._notify(key, kind, old, decoded)
+        return True
+
+    def discard(self, key: Key) -> None:
+        """Removes a loaded object, but nothing that it owned: the API server that it was loaded from does that."""
+        self._take_out(key)
+        self._generations.pop(key, None)
+        self._sources.pop(key, None)
+
+    def _loadable(self, manifest: Manifest) -> Json:
+        """A copy of the object of a manifest, with the fields that every stored object has."""
+        raw = mutable_copy(manifest.raw)
+        meta, kind = raw["metadata"], manifest.kind
+        if kind is not None and kind.namespaced:
+            meta.setdefault("namespace", DEFAULT_NAMESPACE)
+        elif kind is not None:
+            meta.pop("namespace", None)
+        self._versions.take(meta)
+        if kind is POD:
+            for field in ("spec", "status"):  # indices read them before ``publish``
+                raw[field] = raw.get(field) or {}
+        return raw
 
     def create(self, kind: Kind, manifest: Json) -> bool:
         """Creates an object. Returns False if it exists. Raises ForbiddenError, ManifestError."""
@@ -326,22 +368,33 @@ class MemoryServer:
 
     def remove(self, key: Key) -> None:
         """Removes an object, and deletes the objects that it owned as the garbage collector does."""
+        for owned in self._owned.pop(self._take_out(key), {}):
+            entry = self._objects.get(owned)
+            if entry is not None and entry[0] is not None and key[1] in ("", owned[1]):
+                self.delete(entry[0], owned[1], owned[2])
+
+    def _take_out(self, key: Key) -> str:
+        """Removes an object, notifies watchers, and returns its uid."""
         self._flush()  # also for this object, before it is removed
         kind, raw = self._objects.pop(key)
         del self._keys[kind][key]
         for index in self._indices.get(kind, {}).values():
             index.remove(key)
         old = self._decoded.pop(key, None)
-        uid = raw["metadata"]["uid"]
+        uid: str = raw["metadata"]["uid"]
         self._uids.pop(uid, None)
         if kind is not None:
             self._notify(key, kind, old, None)
+        self._disown(key, raw)
+        return uid
+
+    def _disown(self, key: Key, raw: Json) -> None:
+        """Removes an object from those that its owners own."""
         for owner in owner_uids(raw):
-            self._owned.get(owner, {}).pop(key, None)
-        for owned in self._owned.pop(uid, {}):
-            entry = self._objects.get(owned)
-            if entry is not None and entry[0] is not None and key[1] in ("", owned[1]):
-                self.delete(entry[0], owned[1], owned[2])
+            owned = self._owned.get(owner, {})
+            owned.pop(key, None)
+            if not owned:
+                self._owned.pop(owner, None)
 
     def _admit(self, pod: Pod) -> None:
         """Raises ForbiddenError if the Pod must not be created."""
@@ -377,6 +430,10 @@ class MemoryServer:
         self._next_number += 1
         self._put(key, kind, raw)
         self._uids[raw["metadata"]["uid"]] = key
+        self._own(key, raw)
+
+    def _own(self, key: Key, raw: Json) -> None:
+        """Adds an object to those that its owners own."""
         for owner in owner_uids(raw):
             self._owned.setdefault(owner, {})[key] = None
 

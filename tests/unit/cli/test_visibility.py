@@ -2,16 +2,18 @@
 scheduler."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
 
+from scheduler.cli.can_run import named_objects
+from scheduler.cli.cluster_source import ClusterSource, NamedObject
+from scheduler.cli.connection import Connection
 from scheduler.cli.errors import CommandError
-from scheduler.cli.visibility_worker import Question, _answer
+from scheduler.cli.plugins import load_plugins
+from scheduler.cli.tenant_answers import Question, answer, asked_objects
 from tests.builders import Raw, group, node, pod, queue
 from tests.unit.cli.cluster import GROUPS, JOBS, QUEUES, Cluster
 from tests.unit.cli.test_explain import CLUSTER_GROUPS, CLUSTER_PODS, NODES, holding, live
@@ -126,6 +128,59 @@ def test_can_run_posts_the_objects_and_exits_with_the_code_of_the_verdict(tenant
     assert [each["metadata"]["name"] for each in posted.body["items"]] == ["new"]
 
 
+def test_can_run_asks_the_scheduler_before_it_reads_the_cluster(tenant: Cluster, tmp_path: Any) -> None:
+    review = {"verdict": "runs", "items": [], "lines": ["runs"], "warnings": ["Job x: spec.qeue: unknown field"]}
+    tenant.api.answer("POST", f"{API}/runreviews", review)
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(submission()))
+
+    result = tenant.run("can-run", f"--filename={path}", "-n", "default")
+
+    assert (result.exit_code, result.stdout) == (0, "runs\n")
+    assert "warning: Job x: spec.qeue: unknown field" in result.stderr
+    assert [call.method for call in tenant.api.calls] == ["POST"]
+
+
+@pytest.mark.parametrize(("status", "reason"), [(404, ""), (403, "Forbidden"), (503, "ServiceUnavailable"), (429, "")])
+def test_can_run_reads_the_cluster_where_the_scheduler_does_not_answer(
+    cluster: Cluster, tmp_path: Any, status: int, reason: str
+) -> None:
+    async def refuse(call: Any, request: web.Request) -> web.Response:
+        return refusal(status, reason, "no")
+
+    holding(cluster)
+    cluster.api.on("POST", f"{API}/runreviews", refuse)
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(submission(cpu="1")))
+
+    result = cluster.run("can-run", f"--filename={path}", "-n", "default")
+
+    assert (result.exit_code, result.stderr.count("the scheduler answers")) == (0, 0), result.output
+
+
+def test_can_run_with_another_configuration_does_not_ask_the_scheduler(cluster: Cluster, tmp_path: Any) -> None:
+    holding(cluster)
+    path, configuration = tmp_path / "job.json", tmp_path / "conf"
+    path.write_text(json.dumps(submission(cpu="1")))
+    configuration.write_text("actions: enqueue, allocate\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n")
+
+    result = cluster.run("can-run", f"--filename={path}", "-n", "default", "--scheduler-conf", str(configuration))
+
+    assert result.exit_code == 0, result.output
+    assert cluster.api.to("POST", ".*") == []
+
+
+def test_what_the_scheduler_finds_wrong_with_the_objects_is_the_error(tenant: Cluster, tmp_path: Any) -> None:
+    async def refuse(call: Any, request: web.Request) -> web.Response:
+        return refusal(400, "BadRequest", "Job new: ask about the owner")
+
+    tenant.api.on("POST", f"{API}/runreviews", refuse)
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(submission()))
+
+    assert "ask about the owner" in tenant.refuses("can-run", f"--filename={path}", "-n", "default")
+
+
 def test_can_run_asks_about_one_namespace_at_a_time(tenant: Cluster, tmp_path: Any) -> None:
     path = tmp_path / "jobs.json"
     jobs = [submission() | {"metadata": {"name": "x", "namespace": namespace}} for namespace in ("a", "b")]
@@ -200,9 +255,16 @@ def test_what_the_scheduler_refuses_is_said(
     assert said in cluster.refuses("explain", "job", "train", "-n", "default")
 
 
-# --- the process that answers -----------------------------------------------------------------------------------------
-def question(cluster: Cluster, **fields: Any) -> Question:
-    return Question(kubeconfig=str(cluster.kubeconfig), scheduler_names=("volcano-py",), **fields)
+# --- the answers -----------------------------------------------------------------------------------------
+def answered(cluster: Cluster, configuration: str | None = None, **fields: Any) -> Any:
+    """The answer to a question, from a list of the cluster."""
+    question = Question(**fields)
+    asked = asked_objects(question)
+    about = [NamedObject(question.kind, question.name)] if question.name else named_objects(asked)
+    connection = Connection(kubeconfig=str(cluster.kubeconfig), namespace=question.namespace)
+    source = ClusterSource(connection, (), configuration, ("volcano-py",), load_plugins)
+    with source.simulated("scheduler.cli.explain_text", about) as (_, simulation):
+        return answer(simulation, question, asked)
 
 
 def held(cluster: Cluster) -> None:
@@ -221,29 +283,29 @@ def held(cluster: Cluster) -> None:
 def test_an_answer_has_the_numbers_and_no_names_of_others(cluster: Cluster, kind: str, name: str) -> None:
     held(cluster)
 
-    answer = _answer(question(cluster, kind=kind, namespace="default", name=name))
+    found = answered(cluster, kind=kind, namespace="default", name=name)
 
-    assert any("asked 6" in line for line in answer["lines"])
-    assert answer["explanation"]["turn"] == {"position": 1, "waiting": 2, "before": []}
-    assert "secret" not in msgspec.json.encode(answer).decode()
+    assert any("asked 6" in line for line in found["lines"])
+    assert found["explanation"]["turn"] == {"position": 1, "waiting": 2, "before": []}
+    assert "secret" not in msgspec.json.encode(found).decode()
 
 
 def test_an_object_of_another_namespace_is_not_there(cluster: Cluster) -> None:
     held(cluster)
 
     with pytest.raises(CommandError, match="there is no podgroup secret-group in namespace default") as refused:
-        _answer(question(cluster, kind="podgroup", namespace="default", name="secret-group"))
+        answered(cluster, kind="podgroup", namespace="default", name="secret-group")
     assert refused.value.status == 404
 
 
 def test_the_queues_of_each_namespace_are_answered_at_once(cluster: Cluster) -> None:
     held(cluster)
 
-    answer = _answer(question(cluster))
+    found = answered(cluster)
 
-    assert answer.keys() == {"default", "secret"}
-    assert "secret" not in json.dumps(answer["default"])
-    assert answer["default"]["waiting"][0]["of"] == 2
+    assert found.keys() == {"default", "secret"}
+    assert "secret" not in json.dumps(found["default"])
+    assert found["default"]["waiting"][0]["of"] == 2
 
 
 def submission(cpu: str = "6", replicas: int = 1, name: str = "new", **spec: Any) -> Raw:
@@ -260,13 +322,24 @@ def submission(cpu: str = "6", replicas: int = 1, name: str = "new", **spec: Any
 def test_an_answer_about_a_new_job_has_the_numbers_and_no_names_of_others(cluster: Cluster) -> None:
     held(cluster)
 
-    answer = _answer(question(cluster, kind="review", namespace="default", objects=json.dumps(submission())))
+    found = answered(cluster, kind="review", namespace="default", objects=json.dumps(submission()))
 
-    assert (answer["kind"], answer["verdict"]) == ("RunReview", "never")
-    (item,) = answer["items"]
+    assert (found["kind"], found["verdict"]) == ("RunReview", "never")
+    (item,) = found["items"]
     assert (item["namespace"], item["name"], item["pods"]["all"], item["pods"]["findNode"]) == ("default", "new", 1, 0)
-    assert any("requested 6" in line or "asked 6" in line for line in answer["lines"])
-    assert "secret" not in msgspec.json.encode(answer).decode()
+    assert any("requested 6" in line or "asked 6" in line for line in found["lines"])
+    assert "secret" not in msgspec.json.encode(found).decode()
+
+
+def test_an_answer_about_a_new_job_names_mistakes_in_it(cluster: Cluster) -> None:
+    held(cluster)
+    asked = submission("6", queue="secret-qeue", minAvailabel=1)
+
+    found = answered(cluster, kind="review", namespace="default", objects=json.dumps(asked))
+
+    unknown, queue_of_nobody = sorted(found["warnings"])
+    assert "minAvailabel" in unknown and "did you mean 'minAvailable'?" in unknown
+    assert "secret-qeue" in queue_of_nobody and "secret-queue" not in queue_of_nobody
 
 
 def test_evicted_pods_of_others_are_counted_and_not_named(cluster: Cluster, tmp_path: Any) -> None:
@@ -287,10 +360,10 @@ def test_evicted_pods_of_others_are_counted_and_not_named(cluster: Cluster, tmp_
     )
     asked = json.dumps(submission("3", priorityClassName="high"))
 
-    answer = _answer(question(cluster, kind="review", namespace="default", objects=asked, configuration=str(conf)))
+    found = answered(cluster, kind="review", namespace="default", objects=asked, configuration=str(conf))
 
-    assert (answer["verdict"], answer["items"][0]["evictions"]) == ("runs", {"pods": 1})
-    assert "secret" not in msgspec.json.encode(answer).decode()
+    assert (found["verdict"], found["items"][0]["evictions"]) == ("runs", {"pods": 1})
+    assert "secret" not in msgspec.json.encode(found).decode()
 
 
 def test_a_refusal_names_the_queue_that_the_tenant_wrote(cluster: Cluster) -> None:
@@ -299,7 +372,7 @@ def test_a_refusal_names_the_queue_that_the_tenant_wrote(cluster: Cluster) -> No
     asked = submission()
     asked["spec"]["queue"] = "shut-queue"
 
-    (item,) = _answer(question(cluster, kind="review", namespace="default", objects=json.dumps(asked)))["items"]
+    (item,) = answered(cluster, kind="review", namespace="default", objects=json.dumps(asked))["items"]
 
     assert (item["verdict"], item["allowed"]) == ("never", False)
     assert "queue `shut-queue` status is `Closed`" in item["refusal"]
@@ -317,21 +390,5 @@ def test_what_cannot_be_answered_is_a_bad_request(cluster: Cluster, objects: Raw
     held(cluster)
 
     with pytest.raises(CommandError, match=words) as refused:
-        _answer(question(cluster, kind="review", namespace="default", objects=json.dumps(objects)))
+        answered(cluster, kind="review", namespace="default", objects=json.dumps(objects))
     assert refused.value.status == 400
-
-
-@pytest.mark.slow
-def test_the_process_answers_on_its_output(cluster: Cluster) -> None:
-    asked = msgspec.json.encode(question(cluster, kind="job", namespace="default", name="missing"))
-    command = [sys.executable, "-m", "scheduler.cli.visibility_worker"]
-
-    def ask(text: bytes) -> Raw:
-        done = subprocess.run(command, input=text, capture_output=True, check=True, timeout=60)
-        answer: Raw = json.loads(done.stdout)
-        return answer
-
-    held(cluster)
-    assert ask(asked) == {"status": 404, "message": "there is no job missing in namespace default"}
-    broken = ask(msgspec.json.encode({"kubeconfig": "/nonexistent", "kind": "job", "namespace": "a", "name": "b"}))
-    assert broken["status"] == 500

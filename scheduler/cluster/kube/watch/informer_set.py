@@ -53,7 +53,7 @@ async def catch_up(informer: Informer) -> bool:
         if informer.version and len(informer.versions) > informer.page:
             change = await _last_change(informer)
             if change is not None:
-                return await _within_lag(lambda: _reached(informer.version, change))
+                return await _within_lag(lambda: reached(informer.version, change))
         return await _catch_up_with_list(informer)
     except (GoneError, *REQUEST_ERRORS) as error:
         log.info("not known whether a watch is up to date", source=str(informer.source), why=str(error))
@@ -65,7 +65,7 @@ async def _last_change(informer: Informer) -> str | None:
     API server does not show it within a short watch. Raises REQUEST_ERRORS."""
     client, source, change = informer.client, informer.source, informer.version
     version = await present_version(client, source)
-    if _reached(change, version):
+    if reached(change, version):
         return change
 
     def receive(lines: list[bytes]) -> None:
@@ -75,7 +75,7 @@ async def _last_change(informer: Informer) -> str | None:
             seen = event.object.metadata.resource_version
             if event.type in ("ADDED", "MODIFIED", "DELETED"):
                 change = seen
-            if _reached(seen, version):
+            if reached(seen, version):
                 raise _ReachedError
 
     try:
@@ -96,12 +96,12 @@ async def _catch_up_with_list(informer: Informer) -> bool:
     async with aclosing(pages_of_heads(informer.client, source, informer.page)) as pages:
         async for page in pages:
             version = page.metadata.resource_version
-            if _reached(informer.version, version):
+            if reached(informer.version, version):
                 return True
             for meta in (item.metadata for item in page.items or ()):
                 if meta.name.startswith(source.name_prefix):
                     there[meta.namespace, meta.name] = meta.resource_version
-    return await _within_lag(lambda: _reached(informer.version, version) or _has_all(informer.versions, there))
+    return await _within_lag(lambda: reached(informer.version, version) or _has_all(informer.versions, there))
 
 
 async def _within_lag(condition: Callable[[], bool]) -> bool:
@@ -116,10 +116,10 @@ async def _within_lag(condition: Callable[[], bool]) -> bool:
 
 def _has_all(known: dict[Key, str], there: dict[Key, str]) -> bool:
     """Whether exactly these objects are known, in these versions or later ones."""
-    return known.keys() == there.keys() and all(_reached(known[key], version) for key, version in there.items())
+    return known.keys() == there.keys() and all(reached(known[key], version) for key, version in there.items())
 
 
-def _reached(ours: str, theirs: str) -> bool:
+def reached(ours: str, theirs: str) -> bool:
     """Whether resource version ``ours`` equals ``theirs`` or is later."""
     return ours == theirs != "" or (ours.isdecimal() and theirs.isdecimal() and int(ours) >= int(theirs))
 

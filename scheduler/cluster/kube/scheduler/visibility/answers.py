@@ -1,9 +1,10 @@
-"""Answers to questions about the cluster, each from a process of its own.
+"""Answers to questions about the cluster, from a process of its own.
 
-To explain a job takes seconds of processor time and the memory of a second cluster. A separate process keeps that away
-from the scheduler: its sessions are not slowed down, and a process that takes too long or too much ends without it. One
-process runs at a time, and after it there is a pause as long as it ran, at most ten seconds. The next process starts in
-this pause: it loads its modules, which takes a fifth of the time of an answer, and waits for a question.
+To explain a job takes processor time and the memory of a second cluster. A separate process keeps that away from the
+scheduler: its sessions are not slowed down, and an answer that takes too long or too much ends without it. The process
+keeps a copy of the cluster and follows its changes, until no question has come for a while. It answers one question at
+a time, each in a child process on the copy, and after it there is a pause as long as the answer took, at most ten
+seconds.
 
 Namespaces take turns. A namespace with many questions cannot keep others from asking: if all places are taken, a
 question of a namespace with fewer of them takes the place of the last one of the namespace with the most.
@@ -32,11 +33,15 @@ TIMEOUT: Final = 50.0
 """Seconds for an answer, with the wait for the turn: API servers give up after 60."""
 MAX_PAUSE: Final = 10.0
 """Seconds."""
-READY: Final = 600.0
-"""Seconds after an answer for which a process waits for the next question."""
+FOLLOWED: Final = 120.0
+"""Seconds after an answer for which the process follows the changes of the cluster and waits for the next question."""
+SILENT: Final = 120.0
+"""Seconds after a question without any answer, also to later ones, after which the process is killed. Until then it may
+read a large cluster."""
 MAX_ANSWER: Final = 64 * 1024 * 1024
 """Bytes of an answer."""
-_CHUNK: Final = 64 * 1024
+ABANDON: Final = signal.SIGUSR1
+"""Ends the answer that the process works on: nobody waits for it any more."""
 log = structlog.get_logger(__name__)
 
 
@@ -118,10 +123,13 @@ class WorkerAnswer(msgspec.Struct):
     body: msgspec.Raw = msgspec.Raw(b"{}")
     trace: str = ""
     """The traceback of an unexpected error, for the log."""
+    number: int = 0
+    """The number of the question."""
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """The program that answers: it reads a question (JSON) from its input and writes an ``WorkerAnswer`` (JSON)."""
+    """The program that answers: it reads questions (JSON) from its input, a line each, and writes for each a line with
+    an ``WorkerAnswer`` (JSON). The end of its input ends it."""
 
     command: Sequence[str]
     settings: dict[str, Any]
@@ -136,16 +144,20 @@ class WorkerAnswers:
         worker: Worker,
         *,
         timeout: float = TIMEOUT,
-        ready: float = 0.0,
+        followed: float = FOLLOWED,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``ready``: seconds for which a process waits for the next question; 0: it starts with the question."""
+        """``followed``: seconds for which the process waits for the next question."""
         self._worker = worker
-        self._ready_for = ready
-        self._ready: asyncio.Task[asyncio.subprocess.Process] | None = None
-        """Starts the process that waits for a question."""
+        self._followed = followed
+        self._process: asyncio.subprocess.Process | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        """Ends a process for which no question comes in time."""
         self._ending: asyncio.Task[None] | None = None
-        """Ends a process for which no question came in time."""
+        self._number = 0
+        """Of the last question."""
+        self._silent_since: float | None = None
+        """When the first of the last questions without an answer was asked."""
         self._timeout = timeout
         self._clock = clock
         self._turns = Turns(WAITING, retry_after=timeout)
@@ -155,10 +167,11 @@ class WorkerAnswers:
         self._queues_at = float("-inf")
 
     async def close(self) -> None:
-        """Ends the process that waits for a question."""
-        ready, self._ready = self._ready, None
-        if ready is not None:
-            await self._end_ready(ready)
+        """Ends the process."""
+        self._keep_for_next()
+        await self._end_process()
+        if self._ending is not None:
+            await self._ending
 
     async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer:
         """Why a Pod, PodGroup or workload waits. Raises BusyError."""
@@ -200,43 +213,43 @@ class WorkerAnswers:
             raise BusyError(f"no answer within {self._timeout:g} s", self._timeout) from None
 
     async def _ask(self, question: dict[str, str]) -> WorkerAnswer:
-        """Runs the process, after the pause that the last one calls for."""
+        """Asks the process, after the pause that the last question calls for."""
         await asyncio.sleep(max(0.0, self._rest_until - self._clock()))
         began = self._clock()
         try:
-            return await self._run(msgspec.json.encode({**self._worker.settings, **question}))
+            return await self._run(question)
         finally:
             now = self._clock()
             self._rest_until = now + min(now - began, MAX_PAUSE)
-            if self._ready_for and self._ready is None:
-                self._ready = asyncio.create_task(self._start())
-                asyncio.get_running_loop().call_later(self._ready_for, self._expire, self._ready)
 
-    def _expire(self, ready: "asyncio.Task[asyncio.subprocess.Process]") -> None:
-        """Ends the process that waits for a question, unless it has got one."""
-        if self._ready is ready:
-            self._ready = None
-            self._ending = asyncio.create_task(self._end_ready(ready))
+    def _keep_for_next(self) -> None:
+        """Ends the process unless the next question comes in time."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expiry = asyncio.get_running_loop().call_later(self._followed, self._expire)
 
-    @staticmethod
-    async def _end_ready(ready: "asyncio.Task[asyncio.subprocess.Process]") -> None:
-        with suppress(OSError):
-            await _end(await ready)
+    def _expire(self) -> None:
+        self._ending = asyncio.create_task(self._end_process())
 
-    async def _take(self) -> asyncio.subprocess.Process:
-        """Returns the process that waits for a question, or starts one. Raises OSError."""
-        ready, self._ready = self._ready, None
-        if ready is not None:
-            try:
-                process = await asyncio.shield(ready)
-                if process.returncode is None:
-                    return process
-            except OSError:  # it may succeed now
-                pass
-            except asyncio.CancelledError:
-                self._ready = ready
-                raise
-        return await self._start()
+    async def _end_process(self) -> None:
+        """Kills the process, with its children."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        process, self._process, self._silent_since = self._process, None, None
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(process.wait())
+
+    async def _running(self) -> asyncio.subprocess.Process:
+        """Returns the process, which it starts if there is none. Raises OSError."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        if self._process is None or self._process.returncode is not None:
+            self._process = await self._start()
+        return self._process
 
     async def _start(self) -> asyncio.subprocess.Process:
         """Raises OSError."""
@@ -245,43 +258,57 @@ class WorkerAnswers:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
+            limit=MAX_ANSWER,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             start_new_session=True,
         )
 
-    async def _run(self, question: bytes) -> WorkerAnswer:
+    async def _run(self, question: dict[str, str]) -> WorkerAnswer:
         try:
-            process = await self._take()
+            process = await self._running()
         except OSError as error:
             log.warning("no process could be started to answer a question", error=str(error))
             return WorkerAnswer(503, "no process could be started to answer")
+        self._number += 1
+        if self._silent_since is None:
+            self._silent_since = self._clock()
+        asked = msgspec.json.encode({**self._worker.settings, **question, "number": self._number})
         try:
-            assert process.stdin is not None and process.stdout is not None
-            with suppress(ConnectionError, RuntimeError):  # RuntimeError: uvloop's, for a pipe that is closed
-                process.stdin.write(question)
-                await process.stdin.drain()
-                process.stdin.close()
-            written = bytearray()
-            while chunk := await process.stdout.read(_CHUNK):
-                written += chunk
-                if len(written) > MAX_ANSWER:
-                    return WorkerAnswer(500, f"the answer has more than {MAX_ANSWER} bytes")
-            code = await process.wait()
-        finally:
-            await _end(process)
-        try:
-            answer = msgspec.json.decode(written, type=WorkerAnswer)
-        except msgspec.MsgspecError:
-            log.warning("a question about the cluster was not answered", code=code)
-            return WorkerAnswer(500, f"the process that answers ended with code {code}")
+            answer = await self._exchange(process, asked)
+        except asyncio.CancelledError:  # the client has gone, or it takes too long
+            if self._clock() - self._silent_since > SILENT:
+                await self._end_process()
+            elif process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.send_signal(ABANDON)
+                self._keep_for_next()
+            raise
         if answer.trace:
             log.error("a question about the cluster failed", trace=answer.trace)
         return answer
 
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kills a process, with its children, that has not ended."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await asyncio.shield(process.wait())
+    async def _exchange(self, process: asyncio.subprocess.Process, question: bytes) -> WorkerAnswer:
+        """Sends a question and returns its answer. A process that fails is ended."""
+        assert process.stdin is not None and process.stdout is not None
+        with suppress(ConnectionError, RuntimeError):  # RuntimeError: uvloop's, for a pipe that is closed
+            process.stdin.write(question + b"\n")
+            await process.stdin.drain()
+        problem, decoder = "", msgspec.json.Decoder(WorkerAnswer)
+        while not problem:
+            try:
+                line = await process.stdout.readline()
+                if line.endswith(b"\n"):
+                    answer = decoder.decode(line)
+                    if answer.number == self._number:  # else it is that of a question that was given up
+                        self._silent_since = None
+                        self._keep_for_next()
+                        return answer
+                    continue
+                problem = f"the process that answers ended with code {await process.wait()}"
+            except ValueError as error:  # also msgspec.MsgspecError
+                problem = "the answer is malformed"
+                if not isinstance(error, msgspec.MsgspecError):
+                    problem = f"the answer has more than {MAX_ANSWER} bytes"
+        log.warning("a question about the cluster was not answered", problem=problem)
+        await self._end_process()
+        return WorkerAnswer(500, problem)

@@ -1,6 +1,6 @@
 """The aggregated API as a part of the scheduler's process: certificate, trust of API servers, and server.
 
-Every replica answers, whether or not it leads: an answer is made from a list of the cluster, not from a session.
+Every replica answers, whether or not it leads: an answer is made from a copy of the cluster, not from a session.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from scheduler.api.names import VISIBILITY_API_VERSION
-from scheduler.cluster.kube.scheduler.visibility.answers import READY, Worker, WorkerAnswers
+from scheduler.cluster.kube.scheduler.visibility.answers import Worker, WorkerAnswers
 from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.page import WebPage
 from scheduler.cluster.kube.scheduler.visibility.server import VisibilityServer
@@ -102,7 +102,7 @@ class Visibility(SessionObserver):
         self._settings = settings
         self._client = client
         own = VisibilityMetrics(metrics.registry)
-        self._answers = WorkerAnswers(settings.worker, ready=READY)
+        self._answers = WorkerAnswers(settings.worker)
         self._overviews, page = None, None
         if settings.take_overview is not None:
             self._overviews = Overviews(settings.take_overview, self._list_cluster, standing_by)

@@ -1,4 +1,4 @@
-"""Answers from processes: one at a time, within limits of time, number and size."""
+"""Answers from a process: one at a time, within limits of time, number and size."""
 
 import asyncio
 import json
@@ -16,15 +16,20 @@ from scheduler.cluster.kube.scheduler.visibility import answers as module
 from scheduler.cluster.kube.scheduler.visibility.answers import BusyError, Worker, WorkerAnswers
 
 PROGRAM = """
-import json, os, sys, time
-question = json.load(sys.stdin)
-log = open(question["log"], "a")
-print("begin", os.getpid(), file=log, flush=True)
-time.sleep(question["sleep"])
-print("end", file=log, flush=True)
-{ending}
+import json, os, signal, sys, time
+for line in sys.stdin:
+    question = json.loads(line)
+    log = open(question["log"], "a")
+    print("begin", os.getpid(), file=log, flush=True)
+    time.sleep(question["sleep"])
+    print("end", file=log, flush=True)
+    {ending}
 """
-ANSWERING = 'print(json.dumps({"status": 200, "body": question}))'
+ANSWERING = 'print(json.dumps({"status": 200, "body": question, "number": question["number"]}), flush=True)'
+
+
+OPEN: list[WorkerAnswers] = []
+"""Closed at the end of a scenario."""
 
 
 class World:
@@ -36,6 +41,7 @@ class World:
         program = program.replace("{ending}", ending)
         settings = {"log": str(self._log), "sleep": sleep}
         self.answers = WorkerAnswers(Worker((sys.executable, "-c", program), settings), **options)
+        OPEN.append(self.answers)
 
     @property
     def log(self) -> list[str]:
@@ -47,7 +53,14 @@ class World:
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    async def closed() -> None:
+        try:
+            await scenario()
+        finally:
+            while OPEN:
+                await OPEN.pop().close()
+
+    asyncio.run(asyncio.wait_for(closed(), 60))
 
 
 def test_the_question_reaches_the_process_and_its_answer_comes_back(tmp_path: Path) -> None:
@@ -70,20 +83,9 @@ def test_one_process_runs_at_a_time(tmp_path: Path) -> None:
     run(scenario)
 
 
-STARTED = "import os, sys, time; print('ready', os.getpid(), file=open(os.environ['STARTS'], 'a'), flush=True)\n"
-
-
-@pytest.fixture
-def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file to which each process writes that it has started, before it reads a question."""
-    path = tmp_path / "starts"
-    path.touch()
-    monkeypatch.setenv("STARTS", str(path))
-    return path
-
-
-def pids(file: Path) -> list[int]:
-    return [int(line.split()[1]) for line in file.read_text().splitlines()]
+def pids(world: "World") -> list[int]:
+    """The processes of the questions so far."""
+    return [int(line.split()[1]) for line in world.log if line.startswith("begin")]
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -91,43 +93,72 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
-def test_the_next_process_starts_before_its_question_and_answers_it(tmp_path: Path, starts: Path) -> None:
+def test_the_process_answers_further_questions(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world = World(tmp_path, program=STARTED + PROGRAM, ready=30.0)
-        await world.answers.explain("job", "ns", "first")
-        await until(lambda: len(pids(starts)) == 2)
-        assert world.runs == 1
-        await world.answers.explain("job", "ns", "second")
-        assert [int(line.split()[1]) for line in world.log if line.startswith("begin")] == pids(starts)[:2]
+        world = World(tmp_path)
+        for name in ("first", "second"):
+            body = json.loads(bytes((await world.answers.explain("job", "ns", name)).body))
+            assert body["name"] == name
+        assert len(set(pids(world))) == 1
         await world.answers.close()
 
     run(scenario)
 
 
-def test_a_process_that_died_while_it_waited_is_replaced(tmp_path: Path, starts: Path) -> None:
+def test_a_process_that_died_while_it_waited_is_replaced(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world = World(tmp_path, program=STARTED + PROGRAM, ready=30.0)
+        world = World(tmp_path)
         await world.answers.explain("job", "ns", "first")
-        await until(lambda: len(pids(starts)) == 2)
-        os.kill(pids(starts)[1], 9)
-        await until(lambda: not is_running(pids(starts)[1]))
+        os.kill(pids(world)[0], 9)
+        await until(lambda: not is_running(pids(world)[0]))
         assert (await world.answers.explain("job", "ns", "second")).status == 200
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("followed", [0.5, 30.0])
+def test_the_process_ends_when_no_question_comes_and_with_the_scheduler(tmp_path: Path, followed: float) -> None:
+    async def scenario() -> None:
+        world = World(tmp_path, followed=followed)
+        await world.answers.explain("job", "ns", "first")
+        assert is_running(pids(world)[0])
+        if followed > 1:
+            await world.answers.close()
+        await until(lambda: not is_running(pids(world)[0]))
+
+    run(scenario)
+
+
+HANDLED = PROGRAM.replace("for line", "signal.signal(signal.SIGUSR1, lambda *_: None)\nfor line")
+"""Completes an answer for which nobody waits any more."""
+
+
+@pytest.mark.slow
+def test_the_answer_to_a_question_that_was_given_up_is_not_taken_for_that_of_the_next(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = World(tmp_path, program=HANDLED, sleep=1.0, timeout=3.0)
+        asking = asyncio.create_task(world.answers.explain("job", "ns", "first"))
+        await until(lambda: world.runs == 1)
+        asking.cancel()
+        with suppress(asyncio.CancelledError):
+            await asking
+        answer = await world.answers.explain("job", "ns", "second")
+        assert json.loads(bytes(answer.body))["name"] == "second"
+        assert len(set(pids(world))) == 1
         await world.answers.close()
 
     run(scenario)
 
 
-@pytest.mark.parametrize("ready", [0.5, 30.0])
-def test_the_process_that_waits_ends_after_a_time_and_with_the_scheduler(
-    tmp_path: Path, starts: Path, ready: float
-) -> None:
+@pytest.mark.slow
+def test_a_process_without_an_answer_for_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SILENT", 0.5)
+
     async def scenario() -> None:
-        world = World(tmp_path, program=STARTED + PROGRAM, ready=ready)
-        await world.answers.explain("job", "ns", "first")
-        await until(lambda: len(pids(starts)) == 2)
-        if ready > 1:
-            await world.answers.close()
-        await until(lambda: not is_running(pids(starts)[1]))
+        world = World(tmp_path, program=HANDLED, sleep=600, timeout=1.0)
+        with pytest.raises(BusyError):
+            await world.answers.explain("job", "ns", "j")
+        await is_gone(pids(world)[0])
 
     run(scenario)
 
@@ -143,7 +174,7 @@ def is_running(pid: int) -> bool:
 def test_the_figures_of_queues_are_read_once_for_all_namespaces_and_kept_a_while(tmp_path: Path) -> None:
     async def scenario() -> None:
         now = 0.0
-        answered = 'print(json.dumps({"status": 200, "body": {"research": {"items": [1]}}}))'
+        answered = ANSWERING.replace("question,", '{"research": {"items": [1]}},')
         world = World(tmp_path, answered, clock=lambda: now)
         found = await asyncio.gather(*(world.answers.queues(name, b"{}") for name in ("research", "other", "research")))
         assert [bytes(answer.body) for answer in found] == [b'{"items": [1]}', b"{}", b'{"items": [1]}']
@@ -156,7 +187,7 @@ def test_the_figures_of_queues_are_read_once_for_all_namespaces_and_kept_a_while
 
 
 @pytest.mark.slow
-def test_a_process_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
+def test_an_answer_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     async def scenario() -> None:
         world = World(tmp_path, sleep=600, timeout=1.0)
         with pytest.raises(BusyError, match="no answer within 1 s"):
@@ -209,7 +240,8 @@ def test_a_limited_number_of_questions_wait(tmp_path: Path) -> None:
     ("ending", "message"),
     [
         ("sys.exit(3)", "ended with code 3"),
-        ("print('not JSON')", "ended with code 0"),
+        ("print('not JSON', flush=True)", "the answer is malformed"),
+        ("break", "ended with code 0"),
         ("os.kill(os.getpid(), 9)", "ended with code -9"),
     ],
 )
@@ -234,7 +266,7 @@ def test_an_answer_beyond_all_bounds_is_not_kept_in_memory(tmp_path: Path, monke
     monkeypatch.setattr(module, "MAX_ANSWER", 100_000)
 
     async def scenario() -> None:
-        answer = await World(tmp_path, "while True: print('x' * 10_000)").answers.explain("job", "ns", "j")
+        answer = await World(tmp_path, "while True: sys.stdout.write('x' * 10_000)").answers.explain("job", "ns", "j")
         assert answer.status == 500 and "more than 100000 bytes" in answer.message
 
     run(scenario)
@@ -243,8 +275,8 @@ def test_an_answer_beyond_all_bounds_is_not_kept_in_memory(tmp_path: Path, monke
 def test_after_an_answer_there_is_a_pause_as_long_as_it_took_but_a_bounded_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Before each process the clock is read twice, after it once.
-    times = iter([100.0, 100.0, 104.0, 105.0, 108.0, 208.0, 209.0, 218.0, 219.0])
+    # Before each answer the clock is read three times, after it once.
+    times = iter([100.0, 100.0, 100.0, 104.0, 105.0, 108.0, 108.0, 208.0, 209.0, 218.0, 218.0, 219.0])
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:

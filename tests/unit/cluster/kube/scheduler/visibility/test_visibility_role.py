@@ -132,10 +132,10 @@ def overview_of_a_session(session: Session) -> Overview:
     raise AssertionError("a standby has no sessions")
 
 
-def test_the_page_of_a_standby_is_made_from_a_list_of_the_cluster() -> None:
+def test_the_page_of_a_standby_is_made_from_a_copy_of_the_cluster() -> None:
     listed = Overview(7.0, (QueueRow("gold", "", "Open", 1),))
-    answer = msgspec.json.encode({"status": 200, "body": listed})
-    program = f"import sys; assert b'overview' in sys.stdin.buffer.read(); sys.stdout.buffer.write({answer!r})"
+    answer = msgspec.json.encode({"status": 200, "body": listed, "number": 1}) + b"\n"
+    program = f"import sys; assert 'overview' in sys.stdin.readline(); sys.stdout.buffer.write({answer!r})"
     worker = Worker((sys.executable, "-c", program), {})
     names = ("volcano-system", "scheduler", "certificate")
 

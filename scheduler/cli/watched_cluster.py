@@ -1,0 +1,204 @@
+"""A cluster in memory that follows an API server, so that questions about it need not read the cluster again.
+
+The copy is as the API server has the cluster: no controller and no session runs on it. Answers run on copies of it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.api.kinds import ACJOB, CONFIG_MAP, KINDS, VCJOB, Kind
+from scheduler.api.objects import KubeObject
+from scheduler.api.reasons import Malformed
+from scheduler.cli.errors import CommandError
+from scheduler.cli.explain_live import parts_of, required_kinds
+from scheduler.cluster.kube.transport.client import ApiClient
+from scheduler.cluster.kube.transport.sources import WatchSource, sources
+from scheduler.cluster.kube.watch.informer import Informer
+from scheduler.cluster.kube.watch.informer_set import InformerSet, long_lived_objects, reached
+from scheduler.cluster.manifests import Manifest
+from scheduler.cluster.memory import Simulation
+from scheduler.cluster.memory.server import Key, key_of
+from scheduler.framework.cache_requirements import cache_requirements_of
+from scheduler.framework.configuration import Configuration
+from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
+from scheduler.observability.role_metrics import RoleMetrics
+
+MAX_WAITING: Final = 2_000
+"""Changes that wait to be taken in together, with those of the next question."""
+MAX_DELETED: Final = 100_000
+"""Deleted objects after which a new copy is due: what is known of deleted objects is not freed."""
+LAG: Final = 1.0
+"""Seconds that a watch has to deliver an object that the API server shows."""
+SETTLING: Final = 0.05
+"""Seconds in which changes arrive that were made before a question."""
+_PATIENCE: Final = 5.0
+"""Seconds for which a failing watch of a required kind is retried before an error is reported."""
+_POLL: Final = 0.02
+Raw = dict[str, Any]
+
+
+class WatchedCluster:
+    """Belongs to one event loop. Call ``start``, then ``close``; it is the sink of informers."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        configuration: Configuration,
+        scheduler_names: Sequence[str],
+        external_calls: ExternalCalls = NO_EXTERNAL_CALLS,
+    ) -> None:
+        """``external_calls``: of the copy, see ``Simulation``."""
+        self.deleted = 0
+        """Objects that were deleted since the start."""
+        self._configuration = configuration
+        self._names = scheduler_names
+        self._external_calls = external_calls
+        self._changed: dict[tuple[Kind, str, str], msgspec.Raw | None] = {}
+        """The changes that the copy does not have; None: deleted."""
+        self._simulation: Simulation | None = None
+        metrics = RoleMetrics()
+        self._informers = [
+            Informer(client, source, self, _ignore, metrics, originals=self) for source in _sources(configuration)
+        ]
+        self._set = InformerSet(self._informers)
+
+    def start(self) -> None:
+        self._set.start()
+
+    async def close(self) -> None:
+        await self._set.close()
+
+    async def simulation(self) -> Simulation:
+        """The copy, with all changes until now; it is the same object at each call. Raises CommandError if the cluster
+        cannot be read."""
+        await self._ready()
+        await asyncio.sleep(SETTLING)
+        self._take_in()
+        assert self._simulation is not None
+        return self._simulation
+
+    async def await_version(self, kind: Kind, namespace: str, name: str, version: str) -> None:
+        """Waits for a version of an object that the API server has shown, at most ``LAG`` seconds."""
+        informers = [each for each in self._informers if each.source.kind is kind and not each.source.namespace]
+        await _until(lambda: any(reached(each.versions.get((namespace, name), ""), version) for each in informers), LAG)
+
+    @property
+    def kinds(self) -> set[Kind]:
+        """The kinds of which the copy has all objects."""
+        return {each.source.kind for each in self._informers if not each.source.namespace}
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+    async def _ready(self) -> None:
+        """Waits until all first lists are complete. Raises CommandError."""
+        required = [each for each in self._informers if each.source.kind in required_kinds()]
+        while waiting := [each for each in self._informers if not each.synced.is_set()]:
+            if all(each.problem and each not in required for each in waiting):
+                return
+            await self._check(required)
+            await asyncio.sleep(_POLL)
+        await self._check(required)
+
+    @staticmethod
+    async def _check(required: Sequence[Informer]) -> None:
+        """Raises CommandError if a watch fails again and again."""
+        if not await _until(lambda: not any(each.problem for each in required), _PATIENCE):
+            failing = next((each for each in required if each.problem), required[0])
+            raise CommandError(f"watch {failing.source}: {failing.problem}")
+
+    # --- the sink of informers ----------------------------------------------------------------------------------------
+    def upsert(self, kind: Kind, obj: KubeObject) -> None:
+        """The original follows."""
+
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        self.deleted += 1
+        self._change((kind, namespace, name), None)
+
+    def wants_original(self, kind: Kind) -> bool:
+        return True
+
+    def keep_original(self, kind: Kind, namespace: str, name: str, original: object) -> None:
+        assert isinstance(original, msgspec.Raw)
+        self._change((kind, namespace, name), original)
+
+    def _change(self, key: tuple[Kind, str, str], original: msgspec.Raw | None) -> None:
+        self._changed[key] = original
+        if self._simulation is not None and len(self._changed) > MAX_WAITING:
+            self._take_in()
+
+    # --- the copy -----------------------------------------------------------------------------------------------------
+    def _take_in(self) -> None:
+        """Brings the copy up to date."""
+        changed, self._changed = self._changed, {}
+        if self._simulation is None:
+            with long_lived_objects():
+                self._simulation = self._loaded(changed)
+        else:
+            manifests = _manifests((key, raw) for key, raw in changed.items() if raw is not None)
+            self._simulation.cluster.follow(manifests, _keys(key for key, raw in changed.items() if raw is None))
+        self._simulation.cluster.undecodable.clear()
+
+    def _loaded(self, objects: dict[tuple[Kind, str, str], msgspec.Raw | None]) -> Simulation:
+        made = Simulation(
+            _manifests((key, raw) for key, raw in objects.items() if raw is not None),
+            self._configuration,
+            self._names,
+            start=datetime.now(UTC),
+            lenient=True,
+            more=True,
+            external_calls=self._external_calls,
+        )
+        made.checks_external_plugins = False  # as in the scheduler, whose decisions are shown
+        return made
+
+
+def _sources(configuration: Configuration) -> list[WatchSource]:
+    """What the scheduler watches with a configuration, and the jobs from which Pods are created."""
+    wanted = cache_requirements_of(configuration, {})
+    named = sorted(wanted.config_maps | wanted.optional_config_maps)
+    return [
+        *sources(),
+        WatchSource(VCJOB),
+        WatchSource(ACJOB, optional=True),
+        *(WatchSource(CONFIG_MAP, namespace, name=name, optional=True) for namespace, name in named),
+        *(
+            WatchSource(CONFIG_MAP, namespace, labels=labels, optional=True)
+            for namespace, labels in sorted(wanted.labelled_config_maps)
+        ),
+    ]
+
+
+_DECODERS: Final = {kind: msgspec.json.Decoder(parts_of(kind)) for kind in KINDS}
+
+
+def _manifests(objects: Iterable[tuple[tuple[Kind, str, str], msgspec.Raw]]) -> list[Manifest]:
+    """The manifests of objects. Lists leave out the kind of each."""
+    return [
+        Manifest(
+            f"{kind.name} {name}",
+            kind,
+            {"apiVersion": kind.api_version, "kind": kind.name, **_DECODERS[kind].decode(original)},
+        )
+        for (kind, _, name), original in objects
+    ]
+
+
+def _keys(objects: Iterable[tuple[Kind, str, str]]) -> list[Key]:
+    return [key_of(*each) for each in objects]
+
+
+async def _until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Waits for a condition, and returns whether it is fulfilled in time."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        if asyncio.get_running_loop().time() > deadline:
+            return False
+        await asyncio.sleep(_POLL)
+    return True
+
+
+def _ignore(malformed: Malformed, _: object) -> None:
+    """The scheduler reports objects that cannot be decoded."""
