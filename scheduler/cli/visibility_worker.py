@@ -54,6 +54,8 @@ _OUTPUT: Final = 1
 """File descriptor of the answers, which are read by a program: nothing in them is escaped for a terminal."""
 _MAX_QUESTION: Final = 4 * 1024 * 1024
 """Bytes of a question."""
+_BUSY: Final = 429
+"""The least status with which an API server refuses what it may answer later."""
 _TIMEOUT: Final = 300.0
 """Seconds for a page of a list."""
 Raw = dict[str, Any]
@@ -203,12 +205,16 @@ async def _about(cluster: Cluster, watched: WatchedCluster, about: NamedObject) 
 
 async def _list(cluster: Cluster, source: WatchSource) -> list[Raw]:
     """The objects of a source; none without the right to list them. Raises CommandError."""
-    try:
-        return await cluster.fetch(source)
-    except CommandError as failed:
-        if failed.status not in (NOT_FOUND, FORBIDDEN):
-            raise
-        return []
+    for pause in (0.2, 0.5, 1.0, None):
+        try:
+            return await cluster.fetch(source)
+        except CommandError as failed:
+            if failed.status in (NOT_FOUND, FORBIDDEN):
+                return []
+            if pause is None or failed.status < _BUSY:
+                raise
+            await asyncio.sleep(pause)
+    raise AssertionError
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ The copy is as the API server has the cluster: no controller and no session runs
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,6 +16,7 @@ from scheduler.api.objects import KubeObject
 from scheduler.api.reasons import Malformed
 from scheduler.cli.errors import CommandError
 from scheduler.cli.explain_live import parts_of, required_kinds
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import WatchSource, sources
 from scheduler.cluster.kube.watch.informer import Informer
@@ -27,8 +29,10 @@ from scheduler.framework.configuration import Configuration
 from scheduler.framework.external_calls import NO_EXTERNAL_CALLS, ExternalCalls
 from scheduler.observability.role_metrics import RoleMetrics
 
-MAX_WAITING: Final = 2_000
-"""Changes that wait to be taken in together, with those of the next question."""
+MAX_WAITING: Final = 10_000
+"""Changes that wait to be taken in together. Several changes of one object are one."""
+QUIET: Final = 1.0
+"""Seconds without a change after which those that wait are taken in."""
 MAX_DELETED: Final = 100_000
 """Deleted objects after which a new copy is due: what is known of deleted objects is not freed."""
 LAG: Final = 1.0
@@ -59,18 +63,32 @@ class WatchedCluster:
         self._external_calls = external_calls
         self._changed: dict[tuple[Kind, str, str], msgspec.Raw | None] = {}
         """The changes that the copy does not have; None: deleted."""
+        self._changed_at = 0.0
         self._simulation: Simulation | None = None
+        self._following: asyncio.Task[None] | None = None
         metrics = RoleMetrics()
         self._informers = [
-            Informer(client, source, self, _ignore, metrics, originals=self) for source in _sources(configuration)
+            Informer(client, source, self, _ignore, metrics, originals=self, struct=KubeObject)
+            for source in _sources(configuration)
         ]
         self._set = InformerSet(self._informers)
 
     def start(self) -> None:
         self._set.start()
+        self._following = asyncio.create_task(self._follow())
 
     async def close(self) -> None:
+        if self._following is not None:
+            await cancel(self._following)
         await self._set.close()
+
+    async def _follow(self) -> None:
+        """Takes changes in while there is no question, so that the next answer need not."""
+        while True:
+            await asyncio.sleep(QUIET)
+            quiet = time.monotonic() - self._changed_at > QUIET or len(self._changed) > MAX_WAITING
+            if self._simulation is not None and self._changed and quiet:
+                self._take_in()
 
     async def simulation(self) -> Simulation:
         """The copy, with all changes until now; it is the same object at each call. Raises CommandError if the cluster
@@ -79,6 +97,7 @@ class WatchedCluster:
         await asyncio.sleep(SETTLING)
         self._take_in()
         assert self._simulation is not None
+        self._simulation.snapshot()  # each answer would compute it again
         return self._simulation
 
     async def await_version(self, kind: Kind, namespace: str, name: str, version: str) -> None:
@@ -126,8 +145,7 @@ class WatchedCluster:
 
     def _change(self, key: tuple[Kind, str, str], original: msgspec.Raw | None) -> None:
         self._changed[key] = original
-        if self._simulation is not None and len(self._changed) > MAX_WAITING:
-            self._take_in()
+        self._changed_at = time.monotonic()
 
     # --- the copy -----------------------------------------------------------------------------------------------------
     def _take_in(self) -> None:

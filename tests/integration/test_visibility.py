@@ -487,7 +487,7 @@ def test_the_page_of_another_scope_is_refused_by_rbac(installation: Installation
 
 def test_the_overview_of_a_standby_is_that_of_the_leader(installation: Installation) -> None:
     question = {"kind": OVERVIEW, "kubeconfig": str(installation.plane.kubeconfig), "scheduler_names": ["volcano-py"]}
-    done = subprocess.run(COMMAND, input=json.dumps(question).encode(), capture_output=True, check=True)
+    done = subprocess.run(COMMAND, input=json.dumps(question).encode() + b"\n", capture_output=True, check=True)
     answer = msgspec.json.decode(done.stdout)
     assert answer["status"] == 200, answer
 

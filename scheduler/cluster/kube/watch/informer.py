@@ -95,9 +95,11 @@ class Informer:
         backoff: Backoff | None = None,
         originals: OriginalStore | None = None,
         ahead: ListsAhead | None = None,
+        struct: type[KubeObject] | None = None,
     ) -> None:
-        """``report`` is called with objects that could not be decoded. ``ahead``: may have begun the first list."""
-        struct = source.kind.struct
+        """``report`` is called with objects that could not be decoded. ``ahead``: may have begun the first list.
+        ``struct``: the part of the objects to decode; None: all that is known of the kind."""
+        struct = struct or source.kind.struct
         if struct is None:
             raise ValueError(f"{source.kind.name} has no struct to decode into")
         self.source = source

@@ -2,9 +2,8 @@
 
 To explain a job takes processor time and the memory of a second cluster. A separate process keeps that away from the
 scheduler: its sessions are not slowed down, and an answer that takes too long or too much ends without it. The process
-keeps a copy of the cluster and follows its changes, until no question has come for a while. It answers one question at
-a time, each in a child process on the copy, and after it there is a pause as long as the answer took, at most ten
-seconds.
+keeps a copy of the cluster and follows its changes. It answers one question at a time, each in a child process on the
+copy, and after it there is a pause as long as the answer took, at most ten seconds.
 
 Namespaces take turns. A namespace with many questions cannot keep others from asking: if all places are taken, a
 question of a namespace with fewer of them takes the place of the last one of the namespace with the most.
@@ -23,6 +22,7 @@ import structlog
 
 from scheduler.api.fair_queue import FairQueue
 from scheduler.api.names import OVERVIEW, REVIEW
+from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.scheduler.visibility.user import RefusedError
 
 KEEP: Final = 10.0
@@ -33,8 +33,6 @@ TIMEOUT: Final = 50.0
 """Seconds for an answer, with the wait for the turn: API servers give up after 60."""
 MAX_PAUSE: Final = 10.0
 """Seconds."""
-FOLLOWED: Final = 120.0
-"""Seconds after an answer for which the process follows the changes of the cluster and waits for the next question."""
 SILENT: Final = 120.0
 """Seconds after a question without any answer, also to later ones, after which the process is killed. Until then it may
 read a large cluster."""
@@ -144,16 +142,11 @@ class WorkerAnswers:
         worker: Worker,
         *,
         timeout: float = TIMEOUT,
-        followed: float = FOLLOWED,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``followed``: seconds for which the process waits for the next question."""
         self._worker = worker
-        self._followed = followed
         self._process: asyncio.subprocess.Process | None = None
-        self._expiry: asyncio.TimerHandle | None = None
-        """Ends a process for which no question comes in time."""
-        self._ending: asyncio.Task[None] | None = None
+        self._first: asyncio.Task[None] | None = None
         self._number = 0
         """Of the last question."""
         self._silent_since: float | None = None
@@ -166,12 +159,19 @@ class WorkerAnswers:
         """Namespace -> the figures of its queues."""
         self._queues_at = float("-inf")
 
+    def start(self) -> None:
+        """Starts the process, so that it has its copy of the cluster before the first question."""
+        self._first = asyncio.create_task(self._ask_first())
+
+    async def _ask_first(self) -> None:
+        with suppress(BusyError):
+            await self.queues("", b"{}")
+
     async def close(self) -> None:
         """Ends the process."""
-        self._keep_for_next()
+        if self._first is not None:
+            await cancel(self._first)
         await self._end_process()
-        if self._ending is not None:
-            await self._ending
 
     async def explain(self, kind: str, namespace: str, name: str) -> WorkerAnswer:
         """Why a Pod, PodGroup or workload waits. Raises BusyError."""
@@ -222,20 +222,8 @@ class WorkerAnswers:
             now = self._clock()
             self._rest_until = now + min(now - began, MAX_PAUSE)
 
-    def _keep_for_next(self) -> None:
-        """Ends the process unless the next question comes in time."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-        self._expiry = asyncio.get_running_loop().call_later(self._followed, self._expire)
-
-    def _expire(self) -> None:
-        self._ending = asyncio.create_task(self._end_process())
-
     async def _end_process(self) -> None:
         """Kills the process, with its children."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
         process, self._process, self._silent_since = self._process, None, None
         if process is not None and process.returncode is None:
             with suppress(ProcessLookupError):
@@ -244,9 +232,6 @@ class WorkerAnswers:
 
     async def _running(self) -> asyncio.subprocess.Process:
         """Returns the process, which it starts if there is none. Raises OSError."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
         if self._process is None or self._process.returncode is not None:
             self._process = await self._start()
         return self._process
@@ -281,7 +266,6 @@ class WorkerAnswers:
             elif process.returncode is None:
                 with suppress(ProcessLookupError):
                     process.send_signal(ABANDON)
-                self._keep_for_next()
             raise
         if answer.trace:
             log.error("a question about the cluster failed", trace=answer.trace)
@@ -301,7 +285,6 @@ class WorkerAnswers:
                     answer = decoder.decode(line)
                     if answer.number == self._number:  # else it is that of a question that was given up
                         self._silent_since = None
-                        self._keep_for_next()
                         return answer
                     continue
                 problem = f"the process that answers ended with code {await process.wait()}"

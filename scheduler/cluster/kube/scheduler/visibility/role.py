@@ -118,6 +118,7 @@ class Visibility(SessionObserver):
     async def start(self) -> None:
         """Starts to listen; without a certificate, connections fail until there is one. Raises OSError."""
         await self._server.start(self._settings.host, self._settings.port, self._tls)
+        self._answers.start()
         self._maintaining = asyncio.create_task(self._maintain())
 
     async def demand(self) -> SessionDemand:

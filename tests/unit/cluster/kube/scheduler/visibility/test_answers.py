@@ -116,15 +116,16 @@ def test_a_process_that_died_while_it_waited_is_replaced(tmp_path: Path) -> None
     run(scenario)
 
 
-@pytest.mark.parametrize("followed", [0.5, 30.0])
-def test_the_process_ends_when_no_question_comes_and_with_the_scheduler(tmp_path: Path, followed: float) -> None:
+def test_the_process_starts_before_the_first_question_and_ends_with_the_scheduler(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world = World(tmp_path, followed=followed)
+        world = World(tmp_path)
+        world.answers.start()
+        await until(lambda: world.runs == 1)
         await world.answers.explain("job", "ns", "first")
-        assert is_running(pids(world)[0])
-        if followed > 1:
-            await world.answers.close()
-        await until(lambda: not is_running(pids(world)[0]))
+        (process,) = set(pids(world))
+        assert is_running(process)
+        await world.answers.close()
+        assert not is_running(process)
 
     run(scenario)
 

@@ -26,6 +26,8 @@ from scheduler.observability.role_metrics import RoleMetrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
 
 SECRET = "/api/v1/namespaces/volcano-system/secrets/certificate"
+IDLE = Worker(("true",), {})
+"""Answers nothing."""
 PROXY = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 BUNDLE = b"-----BEGIN CERTIFICATE-----"
 
@@ -92,7 +94,7 @@ def test_it_serves_with_a_certificate_that_the_api_service_trusts() -> None:
         async with serving() as (api, client):
             objects = Objects(api)
             api.answer("GET", PROXY, {"data": {}})
-            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", "scheduler", "certificate", Worker((), {}))
+            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", "scheduler", "certificate", IDLE)
             visibility = Visibility(settings, client, RoleMetrics())
             await visibility.start()
             try:
@@ -118,7 +120,7 @@ def test_scheduling_goes_on_while_the_api_server_refuses_everything() -> None:
         async with serving() as (api, client):
             objects = Objects(api)
             objects.failing = True
-            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", "scheduler", "certificate", Worker((), {}))
+            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", "scheduler", "certificate", IDLE)
             visibility = Visibility(settings, client, RoleMetrics())
             await visibility.start()
             while not api.calls:
@@ -134,8 +136,14 @@ def overview_of_a_session(session: Session) -> Overview:
 
 def test_the_page_of_a_standby_is_made_from_a_copy_of_the_cluster() -> None:
     listed = Overview(7.0, (QueueRow("gold", "", "Open", 1),))
-    answer = msgspec.json.encode({"status": 200, "body": listed, "number": 1}) + b"\n"
-    program = f"import sys; assert 'overview' in sys.stdin.readline(); sys.stdout.buffer.write({answer!r})"
+    body = msgspec.json.encode(listed).decode()
+    program = (
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    question = json.loads(line)\n"
+        f"    body = json.loads({body!r}) if question.get('kind') == 'overview' else {{}}\n"
+        "    print(json.dumps({'status': 200, 'body': body, 'number': question['number']}), flush=True)\n"
+    )
     worker = Worker((sys.executable, "-c", program), {})
     names = ("volcano-system", "scheduler", "certificate")
 
