@@ -35,6 +35,25 @@ MAX_TEXTS: Final = 12
 """Texts that a field may have which are named."""
 _NAMED: Final = (NODE, DEVICE_CLASS, QUEUE, PRIORITY_CLASS)
 """The kinds of objects to whose names others refer."""
+_NO_EFFECT: Final = frozenset(
+    (group, kind)
+    for group, kinds in {
+        "": ("ServiceAccount", "Endpoints", "Event"),
+        "admissionregistration.k8s.io": (
+            "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+            "ValidatingWebhookConfiguration",
+        ),
+        "apiextensions.k8s.io": ("CustomResourceDefinition",),
+        "apps": ("ControllerRevision",),
+        "autoscaling": ("HorizontalPodAutoscaler",),
+        "coordination.k8s.io": ("Lease",),
+        "discovery.k8s.io": ("EndpointSlice",),
+        "networking.k8s.io": ("Ingress", "IngressClass", "NetworkPolicy"),
+        "rbac.authorization.k8s.io": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    }.items()
+    for kind in kinds
+)  # fmt: skip
+"""Groups and kinds of Kubernetes that often stand beside jobs and that no decision depends on."""
 
 
 def manifest_warnings(
@@ -119,6 +138,8 @@ def known_names(
 def _problems(manifest: Manifest, known: ClusterNames) -> Iterator[str]:
     """The warnings about a manifest, without the object. Raises ManifestError."""
     kind, raw = manifest.kind, manifest.raw
+    if kind is None and (raw["apiVersion"].rpartition("/")[0], raw["kind"]) in _NO_EFFECT:
+        return
     if kind is None:
         yield f"unknown kind {raw['kind']} of {raw['apiVersion']} is carried through{_similar_kind(raw)}"
         return

@@ -154,6 +154,14 @@ def test_earlier_versions_of_kubernetes_kinds_are_read(api_version: str, kind: s
 
 
 @pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [("v1", "ServiceAccount"), ("rbac.authorization.k8s.io/v1", "RoleBinding"), ("networking.k8s.io/v1", "Ingress")],
+)
+def test_kinds_that_stand_beside_jobs_without_an_effect_are_not_named(api_version: str, kind: str) -> None:
+    assert warnings(workload(api_version, kind, {})) == []
+
+
+@pytest.mark.parametrize(
     ("api_version", "kind", "hint"),
     [
         ("batch.volcano.sh/v1alpha1", "Jobb", "; did you mean Job of batch.volcano.sh/v1alpha1?"),
