@@ -40,7 +40,7 @@ LAG: Final = 1.0
 SETTLING: Final = 0.05
 """Seconds in which changes arrive that were made before a question."""
 _PATIENCE: Final = 5.0
-"""Seconds for which a failing watch of a required kind is retried before an error is reported."""
+"""Seconds for which a failing watch is retried before an error is reported."""
 _POLL: Final = 0.02
 Raw = dict[str, Any]
 
@@ -113,20 +113,23 @@ class WatchedCluster:
     # --- reading ------------------------------------------------------------------------------------------------------
     async def _ready(self) -> None:
         """Waits until all first lists are complete. Raises CommandError."""
-        required = [each for each in self._informers if each.source.kind in required_kinds()]
         while waiting := [each for each in self._informers if not each.synced.is_set()]:
-            if all(each.problem and each not in required for each in waiting):
-                return
-            await self._check(required)
+            if all(each.problem and each.source.kind not in required_kinds() for each in waiting):
+                break
+            await self._check()
             await asyncio.sleep(_POLL)
-        await self._check(required)
+        await self._check()
 
-    @staticmethod
-    async def _check(required: Sequence[Informer]) -> None:
-        """Raises CommandError if a watch fails again and again."""
-        if not await _until(lambda: not any(each.problem for each in required), _PATIENCE):
-            failing = next((each for each in required if each.problem), required[0])
-            raise CommandError(f"watch {failing.source}: {failing.problem}")
+    async def _check(self) -> None:
+        """Raises CommandError if a watch fails again and again without which the copy would be wrong."""
+
+        def failing() -> list[Informer]:
+            needed = (each for each in self._informers if each.versions or each.source.kind in required_kinds())
+            return [each for each in needed if each.problem]
+
+        if not await _until(lambda: not failing(), _PATIENCE):
+            for each in failing():
+                raise CommandError(f"watch {each.source}: {each.problem}")
 
     # --- the sink of informers ----------------------------------------------------------------------------------------
     def upsert(self, kind: Kind, obj: KubeObject) -> None:
