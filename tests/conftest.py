@@ -13,6 +13,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.examples import FAST
+from tests.rights_in_use import RightsInUse
 from tests.workers import report_less
 
 # A deadline per example, and one for the generation of examples, would fail on a busy machine.
@@ -34,6 +35,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # The API servers that tests start live for minutes: a quarter of the garbage collections, and more memory, saves a
 # quarter of their processor time.
 os.environ.setdefault("GOGC", "400")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the process that reports the outcome of the run
+        config.pluginmanager.register(RightsInUse())
 
 
 def pytest_collection() -> None:

@@ -238,16 +238,24 @@ def index_in_name(name: str) -> int:
     return int(parts[2]) if len(parts) == 3 and parts[2].isdecimal() and len(parts[2]) < 10 else -1
 
 
-def without_variables(spec: PodSpec) -> PodSpec:
-    """The spec without the environment of its containers, which takes memory and may differ between equal Pods."""
+def without_variables(spec: PodSpec, kept: str = "") -> PodSpec:
+    """The spec without the environment of its containers, which takes memory, may differ between equal Pods, and may
+    contain credentials. ``kept``: the name of a variable that stays."""
     for container in (*spec.containers, *spec.init_containers) if spec.init_containers else spec.containers:
         if container.env is not None:
             init = spec.init_containers
             return replace(
-                spec, containers=_bare(spec.containers), init_containers=None if init is None else _bare(init)
+                spec,
+                containers=_bare(spec.containers, kept),
+                init_containers=None if init is None else _bare(init, kept),
             )
     return spec
 
 
-def _bare(containers: Iterable[Container]) -> list[Container]:
-    return [container if container.env is None else replace(container, env=None) for container in containers]
+def _bare(containers: Iterable[Container], kept: str) -> list[Container]:
+    return [
+        container
+        if container.env is None
+        else replace(container, env=[each for each in container.env if kept and each.name == kept] or None)
+        for container in containers
+    ]

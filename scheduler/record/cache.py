@@ -8,14 +8,15 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler import __version__
 from scheduler.api.decisions import Bind, Decisions, Evict
 from scheduler.api.kinds import POD, Kind
-from scheduler.api.names import DEFAULT_QUEUE
-from scheduler.api.objects import KubeObject
+from scheduler.api.names import DEFAULT_QUEUE, LAST_APPLIED, TASK_INDEX_VARIABLE
+from scheduler.api.objects import KubeObject, Pod
 from scheduler.api.snapshot import Snapshot
-from scheduler.api.task import Task
+from scheduler.api.task import Task, without_variables
 from scheduler.api.usage import NodeUsage
 from scheduler.cache import ClusterCache
 from scheduler.cache.admissions import Admitted
@@ -56,7 +57,7 @@ class RecordedCache(ClusterCache, SessionObserver):
 
     # --- inputs ---
     def upsert(self, kind: Kind, obj: KubeObject) -> None:
-        frame, meta = frames.ObjectPut(kind.name, frames.packed(obj)), obj.metadata
+        frame, meta = frames.ObjectPut(kind.name, _packed(obj)), obj.metadata
         self._objects[kind, meta.namespace, meta.name] = frame
         self._add_frame(frame)
         if kind is not POD:
@@ -94,7 +95,7 @@ class RecordedCache(ClusterCache, SessionObserver):
         return again
 
     def confirm(self, kind: Kind, obj: KubeObject) -> None:
-        data, meta = frames.packed(obj), obj.metadata
+        data, meta = _packed(obj), obj.metadata
         self._add_frame(frames.Confirmed(kind.name, data))
         super().confirm(kind, obj)
         if self.stores(kind) and self.find(kind, meta.namespace, meta.name) is obj:  # otherwise the watch was faster
@@ -176,6 +177,18 @@ class RecordedCache(ClusterCache, SessionObserver):
         if (admitted := self.admissions()) is not None:
             yield frames.AdmissionsEnforced(admitted)
         yield from (_binding_proof(task) for task in self.tasks() if task.record is not None or task.earlier)
+
+
+def _packed(obj: KubeObject) -> msgspec.Raw:
+    """An object without what no session uses and what may contain credentials: the environment of containers, except
+    the number of a task, and the manifest that kubectl keeps in an annotation."""
+    annotations = obj.metadata.annotations
+    if annotations and LAST_APPLIED in annotations:
+        annotations = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
+        obj = replace(obj, metadata=replace(obj.metadata, annotations=annotations))
+    if isinstance(obj, Pod):
+        obj = replace(obj, spec=without_variables(obj.spec, TASK_INDEX_VARIABLE))
+    return frames.packed(obj)
 
 
 def _binding_proof(task: Task) -> frames.BindingProof:

@@ -4,7 +4,6 @@ There are no images, so a role is started as a process with the arguments, the c
 the Deployment on the server gives it; ports of this machine replace the ports of a Pod.
 """
 
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -21,8 +20,10 @@ from controlplane import prepared
 from controlplane.manifests import CHART, NAMESPACE, RELEASE, ROOT
 from controlplane.process import Process, free_ports
 from controlplane.run import ControlPlane
+from tests.integration.audit import audited
 from tests.integration.service_network import ServiceNetwork
 from tests.integration.stage import or_skipped
+from tests.rights_in_use import Request
 
 EXAMPLES = ROOT / "deploy" / "examples"
 ROLES = ("webhooks", "controllers", "scheduler")
@@ -30,12 +31,6 @@ ROLES = ("webhooks", "controllers", "scheduler")
 # The admission plugins of ordinary clusters, and the plugin that checks whether a controller may block its owner's
 # deletion.
 _WITHOUT = ("TaintNodesByCondition", "StorageObjectInUseProtection")
-_AUDIT_POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "userGroups": [f"system:serviceaccounts:{NAMESPACE}"]}],
-}
 
 
 class Role:
@@ -71,22 +66,18 @@ class Installation:
         self._definitions = definitions
         self._stack = ExitStack()
         self.roles: dict[str, Role] = {}
-        self._audit = directory / "audit.log"
 
     def __enter__(self) -> Self:
         """Raises `controlplane.build.BuildError`."""
         self._network = self._stack.enter_context(ServiceNetwork())
-        policy = self.directory / "audit-policy.json"
-        policy.write_text(json.dumps(_AUDIT_POLICY), encoding="utf-8")
+        self._audit = self._stack.enter_context(audited())
         self.plane = ControlPlane(
             disable_admission=_WITHOUT,
             data=prepared.with_definitions() if self._definitions else None,
             apiserver_options=[
                 *self._network.apiserver_options,
                 "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-                f"--audit-policy-file={policy}",
-                f"--audit-log-path={self._audit}",
-                "--audit-log-mode=blocking",
+                *self._audit.options,
                 *self._options,
             ],
         )
@@ -185,17 +176,9 @@ class Installation:
                 (self.directory / role / volume["name"] / file).write_text(text, encoding="utf-8")
 
     # --- the requests of the roles to the API server ------------------------------------------------------------------
-    def requests(self) -> Counter[tuple[str, str, str, str, int]]:
-        """The service account, verb, API group, resource (with its subresource) and status of every request so far."""
-        found: Counter[tuple[str, str, str, str, int]] = Counter()
-        for line in self._audit.read_text(encoding="utf-8").splitlines():
-            event = json.loads(line)
-            reference = event.get("objectRef") or {}
-            resource = "/".join(filter(None, (reference.get("resource", ""), reference.get("subresource"))))
-            account = event["user"]["username"].rpartition(":")[2]
-            code = event.get("responseStatus", {}).get("code", 0)
-            found[account, event["verb"], reference.get("apiGroup", ""), resource, code] += 1
-        return found
+    def requests(self) -> Counter[Request]:
+        """The requests so far."""
+        return self._audit.requests()
 
     def logs(self) -> Sequence[str]:
         return [role.log for role in self.roles.values()]

@@ -16,6 +16,7 @@ from controlplane import build, prepared
 from controlplane.client import Client
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
+from tests.integration.audit import audited
 from tests.integration.programs import Program, print_end
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
@@ -37,12 +38,13 @@ def or_skipped() -> Iterator[None]:
 @contextmanager
 def a_control_plane() -> Iterator[ControlPlane]:
     """A control plane with our resource definitions, stopped at the end."""
-    with or_skipped():
-        plane = ControlPlane(data=prepared.with_definitions()).start()
-    try:
-        yield plane
-    finally:
-        plane.stop()
+    with audited() as audit:
+        with or_skipped():
+            plane = ControlPlane(data=prepared.with_definitions(), apiserver_options=audit.options).start()
+        try:
+            yield plane
+        finally:
+            plane.stop()
 
 
 def wait(condition: Callable[[], Any], timeout: float = 30.0, said: Callable[[], object] = lambda: "") -> Any:

@@ -1,10 +1,14 @@
 """The chart on a real API server: installed with Helm, its roles run with the permissions it grants, every example
 applied, upgraded, and uninstalled."""
 
+import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
+from urllib.request import urlopen
 from uuid import uuid4
 
 import pytest
@@ -17,9 +21,10 @@ from scheduler.api.kinds import CLAIM, HYPER_NODE, NODE, QUEUE, SECRET, STORAGE_
 from scheduler.api.names import SELECTED_NODE, SIGNING_KEY_SECRET
 from scheduler.webhooks.routes import collection_of, name_of, routes
 from tests.integration import examples
+from tests.integration.confidential import confidential, leaked, recorded
 from tests.integration.installation import EXAMPLES, ROLES, Installation, started_installation
 from tests.integration.kind_scripts import DOCKER, FAKE_KIND, KIND, TESTER, Machine, as_kubelets
-from tests.integration.stage import wait
+from tests.integration.stage import client_of, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -27,29 +32,8 @@ CARDS = ROOT / "examples" / "scheduler.conf"
 VALUES = yaml.safe_load((ROOT / "charts" / "volcano-py" / "values.yaml").read_text(encoding="utf-8"))
 ADMISSIONS: list[str] = VALUES["webhooks"]["admissions"]
 H200 = {"product": "NVIDIA-H200", "count": "8", "memory": "143771"}
+RECORDS = "records"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-NEVER_NEEDED_HERE = {
-    ("volcano-py-scheduler", "get", "", "pods"),  # when the answer to a binding is lost
-    ("volcano-py-scheduler", "get", "", "persistentvolumes"),  # when a write to one is refused, or its answer lost
-    ("volcano-py-scheduler", "get", "", "persistentvolumeclaims"),
-    ("volcano-py-scheduler", "delete", "", "pods"),  # an eviction
-    ("volcano-py-scheduler", "get", "", "nodes"),  # the lock of a node with shared devices
-    ("volcano-py-scheduler", "patch", "", "nodes"),
-    ("volcano-py-scheduler", "get", "resource.k8s.io", "resourceclaims"),  # test_dynamic_resources.py has these
-    ("volcano-py-scheduler", "patch", "resource.k8s.io", "resourceclaims"),
-    ("volcano-py-scheduler", "patch", "resource.k8s.io", "resourceclaims/status"),
-    ("volcano-py-scheduler", "patch", "resource.k8s.io", "resourceclaims/binding"),
-    ("volcano-py-scheduler", "get", "custom.metrics.k8s.io", "nodes/node_cpu_usage_avg"),  # metrics: prometheus_adaptor
-    ("volcano-py-scheduler", "get", "custom.metrics.k8s.io", "nodes/node_memory_usage_avg"),
-    ("volcano-py-scheduler", "create", "coordination.k8s.io", "leases"),  # when a user has deleted it
-    ("volcano-py-controllers", "create", "coordination.k8s.io", "leases"),
-    ("volcano-py-scheduler", "patch", "", "events"),  # half a minute later, when the same happens again
-    ("volcano-py-controllers", "patch", "", "events"),
-    ("volcano-py-controllers", "patch", "batch.volcano.sh", "jobs"),  # of a queue that reaches other clusters
-    ("volcano-py-webhooks", "get", "scheduling.volcano.sh", "queues"),  # one that was made a moment ago
-    ("volcano-py-webhooks", "list", "", "namespaces"),  # for an admission that is not on by default
-    ("volcano-py-webhooks", "watch", "", "namespaces"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +50,10 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         ):
             amounts = {"cpu": "32", "memory": "256Gi", "pods": "110", **({"nvidia.com/gpu": "8"} if labels else {})}
             api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": {"capacity": amounts}})
-        installed.helm("install", RELEASE, installed.package(), "--set=log.verbosity=4", "--wait", "--timeout=90s")
+        record = f"--set=scheduler.extraArgs={{--record={installed.directory / RECORDS}}}"
+        installed.helm(
+            "install", RELEASE, installed.package(), "--set=log.verbosity=4", record, "--wait", "--timeout=90s"
+        )
         for role in ROLES:
             installed.start(role)
         api.wait(object_path(QUEUE, "", "default"), lambda queue: queue.get("status", {}).get("state") == "Open", 60)
@@ -213,20 +200,69 @@ def test_a_user_with_the_role_edit_may_have_vcjobs_and_sees_them(
     assert denied == ["commands", "queues"]
 
 
-def test_no_request_of_a_role_was_forbidden(installation: Installation) -> None:
-    assert [request for request in installation.requests() if request[-1] == 403] == []
-    assert [line for log in installation.logs() for line in log.splitlines() if "forbidden" in line.lower()] == []
+def test_the_owner_of_a_queue_may_change_it_within_its_parent_and_no_other(
+    installation: Installation, stage: examples.Stage
+) -> None:
+    """With the ClusterRole that docs/security.md shows."""
+    parent, own = f"{stage.namespace}-parent", f"{stage.namespace}-own"
+    for name, spec in ((parent, {"capability": {"cpu": "8"}}), (own, {"parent": parent, "capability": {"cpu": "4"}})):
+        queue = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+        stage.api.create(QUEUE.path, queue)
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    (manifest,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    kubectl = installation.plane.kubectl
+    kubectl("create", "-f", "-", stdin=manifest.replace("[research]", f"[{own}]"))
+    role = yaml.safe_load(manifest)["metadata"]["name"]
+    kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", "--user=owner")
+    path = object_path(QUEUE, "", own)
+    ask = ["auth", "can-i", "--as=owner", "patch"]
+    stage.until(lambda: not _denied(installation, *ask, f"queues/{own}"))
+    owner = client_of(installation.plane, "owner")
+    assert owner.patch(path, {"spec": {"weight": 3}})["spec"]["weight"] == 3
+    with pytest.raises(ApiError, match="exceeds its ancestor's capability"):
+        owner.patch(path, {"spec": {"capability": {"cpu": "9"}}})
+    others = [object_path(QUEUE, "", name) for name in (parent, "default", "root")]
+    for refused in (*others, f"{path}/status"):
+        with pytest.raises(ApiError, match=r"403.*cannot patch"):
+            owner.patch(refused, {"spec": {"weight": 3}})
+    with pytest.raises(ApiError, match=r"403.*cannot create"):
+        owner.create(f"/apis/bus.volcano.sh/v1alpha1/namespaces/{stage.namespace}/commands", {})
 
 
-def test_no_role_has_an_unused_permission(installation: Installation) -> None:
-    """Runs after the examples, which use the permissions."""
-    used = {request[:4] for request in installation.requests()}
-    if ("volcano-py-controllers", "patch", "flow.volcano.sh", "jobflows/status") not in used:
-        pytest.skip("the examples have not been run")
-    unused = granted(installation.manifest()) - used - NEVER_NEEDED_HERE
-    assert not (left := sorted(right for right in unused if not right[3].endswith("/finalizers"))), "\n".join(
-        map(str, left)
+def test_logs_recordings_events_and_metrics_contain_no_token_and_no_data_of_a_secret(
+    installation: Installation, stage: examples.Stage
+) -> None:
+    password, variable = token_hex(16), token_hex(16)
+    stage.api.create(
+        f"/api/v1/namespaces/{stage.namespace}/secrets",
+        {"metadata": {"name": "credentials"}, "stringData": {"password": password}},
     )
+    (job,) = yaml.safe_load_all((EXAMPLES / "vcjob.yaml").read_text(encoding="utf-8"))
+    job["spec"]["plugins"]["ssh"] = []
+    for task in job["spec"]["tasks"]:
+        reference = {"secretKeyRef": {"name": "credentials", "key": "password"}}
+        environment = [{"name": "PASSWORD", "valueFrom": reference}, {"name": "TOKEN", "value": variable}]
+        task["template"]["spec"]["containers"][0].setdefault("env", []).extend(environment)
+    manifest = yaml.safe_dump(job)
+    installation.plane.kubectl("apply", "--namespace", stage.namespace, "-f", "-", stdin=manifest)
+    name = job["metadata"]["name"]
+    stage.until(lambda: stage.phase(name) == "Running")
+    secrets = confidential(installation.plane)
+    assert password.encode() in secrets and any(b"PRIVATE KEY" in secret for secret in secrets)
+    recordings = b"".join(recorded(installation.directory / RECORDS))
+    assert stage.namespace.encode() in recordings
+    assert variable.encode() not in recordings, "a recording has no environment"
+    texts = [log.encode() for log in installation.logs()]
+    texts += [json.dumps(installation.api.get("/api/v1/events")).encode()]
+    for role in ROLES:
+        with urlopen(f"http://127.0.0.1:{installation.roles[role].metrics}/metrics", timeout=10) as answer:
+            texts.append(answer.read())
+    assert leaked(secrets | {variable.encode()}, recordings, *texts) == []
+
+
+def test_no_request_of_a_role_was_forbidden(installation: Installation) -> None:
+    assert [request for request in installation.requests() if request.forbidden] == []
+    assert [line for log in installation.logs() for line in log.splitlines() if "forbidden" in line.lower()] == []
 
 
 @pytest.fixture(scope="module")
@@ -265,11 +301,11 @@ def test_kind_test_runs_helm_test_and_examples_and_leaves_nothing(
     kinds = "pods,jobs.batch.volcano.sh,serviceaccounts,roles,rolebindings"
     left = partial(installation.plane.kubectl, "get", kinds, "--namespace", NAMESPACE, "--output=name")
     wait(lambda: TESTER not in left(), said=left)
-    requests = {request[1:] for request in installation.requests() if request[0] == TESTER}
-    assert {request[:3] for request in requests} == {
+    requests = {each for each in installation.requests() if f"{RELEASE}-{each.role}" == TESTER}
+    assert {request[1:4] for request in requests} == {
         (verb, "batch.volcano.sh", "jobs") for verb in ("create", "list", "delete")
     }
-    assert 403 not in {request[3] for request in requests}
+    assert not any(request.forbidden for request in requests)
 
 
 def test_kind_down_deletes_the_cluster_and_its_kubeconfig(kind_machine: Machine) -> None:
@@ -307,23 +343,6 @@ def webhook(installation: Installation, path: str) -> dict[str, Any]:
 
 def generation(installation: Installation, role: str) -> int:
     return int(installation.api.get(f"{DEPLOYMENTS}/{RELEASE}-{role}")["metadata"]["generation"])
-
-
-def granted(manifest: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
-    """The role, verb, API group and resource of every right of the roles. (Account and role have the same name.)"""
-    accounts = {each["metadata"]["name"] for each in manifest if each["kind"] == "ServiceAccount"}
-    found = set()
-    for each in manifest:
-        account = next((name for name in accounts if each["metadata"]["name"].startswith(name)), None)
-        if each["kind"] in ("ClusterRole", "Role") and account:
-            for rule in each["rules"]:
-                found |= {
-                    (account, verb, group, resource)
-                    for group in rule["apiGroups"]
-                    for resource in rule["resources"]
-                    for verb in rule["verbs"]
-                }
-    return found
 
 
 def _denied(installation: Installation, *arguments: str) -> bool:

@@ -1,26 +1,19 @@
 """Decisions and messages that differ from Volcano's (``docs/differences.md``): a test for each line that no other test
 covers."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 from tests.builders import World, configuration, group, node, pod, pods, queue
+from tests.tables import names_a_test, rows
 
-PAGE = Path(__file__).parents[3] / "docs" / "differences.md"
 PLAIN = configuration(("priority", "gang"), ("overcommit", "drf", "proportion", "binpack"))
 SCORELESS = configuration(("gang",))
 
 
 def test_every_line_of_the_page_names_a_test_that_exists() -> None:
-    root = PAGE.parents[1]
-    rows = re.findall(r"^\|(?! what |---)(.*)\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert rows
-    for row in rows:
-        named = re.fullmatch(r" `(tests/[^`]+)::(test_\w+)` ", re.split(r"(?<!\\)\|", row)[-1])
-        assert named, row
-        assert f"def {named[2]}(" in (root / named[1]).read_text(encoding="utf-8"), row
+    lines = rows("differences.md", "what")
+    assert lines
+    assert [line for line in lines if not names_a_test(line[-1])] == []
 
 
 def waiting_gang() -> World:

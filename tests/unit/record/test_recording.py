@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from scheduler.api.kinds import CLAIM, POD, QUEUE, Kind
-from scheduler.api.names import ASCEND_910, BINDING_RECORD
+from scheduler.api.names import ASCEND_910, BINDING_RECORD, LAST_APPLIED, TASK_INDEX_VARIABLE
 from scheduler.api.objects import KubeObject, ObjectMeta
 from scheduler.api.scheduling import Queue
 from scheduler.api.signed_records import BindingRecord, SigningKey
@@ -391,3 +391,20 @@ def test_frames_whose_classes_were_renamed_keep_their_tags() -> None:
     ]
     tags = [msgspec.msgpack.decode(msgspec.msgpack.encode(frame))[0] for frame in frames]
     assert tags == ["Remembered", "Since", "Guarded", "Standing", "Decided"]
+
+
+def test_a_recording_has_no_environment_and_no_manifest_that_kubectl_keeps(tmp_path: Path) -> None:
+    (pod_,) = pods("a", 1, "1c", "a")
+    pod_["metadata"]["annotations"][LAST_APPLIED] = '{"password": "in the manifest"}'
+    environment = [{"name": "PASSWORD", "value": "in the environment"}, {"name": TASK_INDEX_VARIABLE, "value": "7"}]
+    for name in ("containers", "initContainers"):
+        pod_["spec"][name] = [{"name": name, "image": "i", "env": environment}]
+    applied = node("n1", "4c")
+    applied["metadata"]["annotations"] = {LAST_APPLIED: "in the manifest", "example.com/kept": "yes"}
+    scheduler = Recorded(tmp_path, applied, queue("q"), group("a", "q", 1), pod_).run(2)
+    content = b"".join(joined([frame]) for path in scheduler.files for frame in read_frames(path))
+    assert b"in the manifest" not in content and b"in the environment" not in content
+    assert b"PASSWORD" not in content
+    assert b"example.com/kept" in content
+    assert TASK_INDEX_VARIABLE.encode() in content
+    assert [session.differences for session in scheduler.replayed()] == [[], []]
