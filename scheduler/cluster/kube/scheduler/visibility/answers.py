@@ -165,7 +165,7 @@ class WorkerAnswers:
 
     async def _ask_first(self) -> None:
         with suppress(BusyError):
-            await self.queues("", b"{}")
+            await self._in_turn("", lambda: self._ask({}))
 
     async def close(self) -> None:
         """Ends the process."""
