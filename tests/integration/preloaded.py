@@ -4,12 +4,13 @@ imports."""
 from importlib import import_module
 from pkgutil import walk_packages
 
+import kopf
 import kubernetes.config
 import uvloop
 
 import scheduler
 
-__all__ = ["kubernetes", "uvloop"]
+__all__ = ["kopf", "kubernetes", "uvloop"]
 
 for module in walk_packages(scheduler.__path__, "scheduler."):
     import_module(module.name)

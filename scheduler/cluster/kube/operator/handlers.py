@@ -4,7 +4,8 @@ kopf costs about half a millisecond per event, which does not matter for these; 
 ten thousand, and ``informer`` handles them at a thirtieth of that. Only event handlers are used, so kopf stores nothing
 on the objects. It does not report when its first lists are complete, so this module lists the objects itself, and again
 periodically, which also removes objects whose deletion was missed. kopf cancels every task of its event loop and takes
-over signals when it ends, so it runs on a thread and a loop of its own.
+over signals when it ends, so it runs on a thread and a loop of its own, which also imports it: that takes a fifth of a
+start.
 """
 
 import asyncio
@@ -12,9 +13,8 @@ import contextlib
 import logging
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import kopf
 import msgspec
 import structlog
 
@@ -29,6 +29,9 @@ from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, status_of
 from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.cluster.kube.watch.informer import OVERDUE, WATCH_SECONDS
 from scheduler.cluster.kube.watch.problems import ProblemReports, Report
+
+if TYPE_CHECKING:
+    import kopf
 
 FIRST_RESYNC = 15.0
 RESYNC = 600.0
@@ -77,6 +80,8 @@ class Handlers:
 
     def _run_kopf(self, loop: asyncio.AbstractEventLoop, stop: threading.Event) -> None:
         """Runs kopf until stopped; restarts it if it ends before."""
+        import kopf
+
         backoff = Backoff(1.0, 60.0)
         while True:
             try:
@@ -96,18 +101,22 @@ class Handlers:
             log.warning("restarting kopf", why=why)
             stop.wait(backoff.next())
 
-    def _registry(self, loop: asyncio.AbstractEventLoop) -> kopf.OperatorRegistry:
+    def _registry(self, loop: asyncio.AbstractEventLoop) -> "kopf.OperatorRegistry":
+        import kopf
+
         registry = kopf.OperatorRegistry()
 
         @kopf.on.login(registry=registry)
-        async def login(**_: Any) -> kopf.ConnectionInfo:
+        async def login(**_: Any) -> "kopf.ConnectionInfo":
             return self._connection()
 
         for kind in self._kinds:
             self._serve(kind, registry, loop)
         return registry
 
-    def _serve(self, kind: Kind, registry: kopf.OperatorRegistry, loop: asyncio.AbstractEventLoop) -> None:
+    def _serve(self, kind: Kind, registry: "kopf.OperatorRegistry", loop: asyncio.AbstractEventLoop) -> None:
+        import kopf
+
         version = kind.api_version.rpartition("/")[2]
 
         @kopf.on.event(kind.group, version, kind.plural, registry=registry, id=f"{kind}/event")
@@ -119,7 +128,9 @@ class Handlers:
                 else:
                     loop.call_soon_threadsafe(self._upsert, kind, raw)
 
-    def _connection(self) -> kopf.ConnectionInfo:
+    def _connection(self) -> "kopf.ConnectionInfo":
+        import kopf
+
         server = self._credentials.load().host
         files = self._credentials.files()
         scheme, _, token = self._credentials.authorization().partition(" ")
@@ -202,7 +213,9 @@ def _uid(raw: dict[str, Any]) -> str:
     return str((raw.get("metadata") or {}).get("uid", ""))
 
 
-def _settings() -> kopf.OperatorSettings:
+def _settings() -> "kopf.OperatorSettings":
+    import kopf
+
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True

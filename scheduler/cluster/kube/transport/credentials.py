@@ -64,7 +64,7 @@ class Credentials:
 
     def load(self) -> Access:
         """Loads everything again. Blocks (files, exec plugins). Raises CredentialsError."""
-        plain = self._plain = None if self._master else plain_credentials(self._kubeconfig, self._context)
+        plain = self._plain = plain_credentials(self._kubeconfig, self._context, self._master)
         try:
             if plain is not None:
                 return Access(plain.host, _plain_tls(plain), plain.server_name, None)
@@ -165,6 +165,10 @@ class Credentials:
 
     def files(self) -> TrustFiles:
         """The files of the loaded credentials. Raises CredentialsError. Blocks."""
+        plain = self._plain
+        if plain is not None and plain.authority_text is None and plain.client_text is None:
+            certificate, key = plain.client or (None, None)
+            return TrustFiles(plain.authority, certificate, key, plain.verify)
         found = self._configuration
         if found is None:
             found = self._configuration = self._read()

@@ -5,13 +5,13 @@ whatever is unusual or malformed here is left to that package (``credentials``),
 """
 
 import base64
-import binascii
 import contextlib
 import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
 
 import msgspec
@@ -117,20 +117,35 @@ def service_account_namespace() -> str:
     return (_SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip() or DEFAULT_NAMESPACE
 
 
-def plain_credentials(kubeconfig: str, context: str) -> PlainCredentials | None:
+def plain_credentials(kubeconfig: str, context: str, master: str = "") -> PlainCredentials | None:
     """The credentials of a kubeconfig, or of the service account as in ``Credentials``; None: the package reads them.
 
     ``kubeconfig``: path of a file, or "" for the service account, else KUBECONFIG. ``context``: "" for the current
-    one. Blocks (files).
+    one. ``master``: the address of the server, or "" for that of the kubeconfig. Blocks (files).
     """
     if set(getproxies_environment()) - {"no"}:  # the package knows which addresses they are for
         return None
     try:
         if not kubeconfig and not context and in_cluster():
-            return _service_account()
-        return _of_kubeconfig(Path(kubeconfig or os.environ.get(_KUBECONFIG) or _DEFAULT_KUBECONFIG), context)
-    except (OSError, UnicodeDecodeError, DocumentError, msgspec.ValidationError, binascii.Error, LookupError):
+            found = _service_account()
+        elif master and not kubeconfig and not os.environ.get(_KUBECONFIG) and not _default_kubeconfig().exists():
+            found = PlainCredentials(host=master)
+        else:
+            named = kubeconfig or os.environ.get(_KUBECONFIG)
+            found = _of_kubeconfig(Path(named).expanduser() if named else _default_kubeconfig(), context)
+        return _at(master, found) if master and found is not None else found
+    except (OSError, DocumentError, ValueError, LookupError):
         return None
+
+
+def _default_kubeconfig() -> Path:
+    return Path(_DEFAULT_KUBECONFIG).expanduser()
+
+
+def _at(master: str, found: PlainCredentials) -> PlainCredentials | None:
+    """The credentials for a server at another address. Raises ValueError."""
+    found.host = master if "://" in master else f"http://{master}"
+    return found if urlsplit(found.host).scheme in ("http", "https") else None
 
 
 def _service_account() -> PlainCredentials | None:
@@ -150,7 +165,6 @@ def _service_account() -> PlainCredentials | None:
 
 
 def _of_kubeconfig(path: Path, context: str) -> PlainCredentials | None:
-    path = path.expanduser()
     text = path.read_text(encoding="utf-8")
     config = msgspec.convert(read_yaml(text), _Kubeconfig)
     chosen = {it.name: it.context for it in config.contexts}[context or config.current_context]
@@ -186,5 +200,5 @@ def _of_kubeconfig(path: Path, context: str) -> PlainCredentials | None:
 
 
 def _decoded(text: str) -> bytes:
-    """Raises binascii.Error."""
+    """Raises ValueError."""
     return base64.b64decode("".join(text.split()), validate=True)

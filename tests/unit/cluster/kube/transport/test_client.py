@@ -213,6 +213,7 @@ def test_a_service_account_is_read_from_its_files(tmp_path: Path, monkeypatch: p
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(CredentialsError, match="service account"):
         Credentials().load()
     assert Credentials(master="127.0.0.1:8080").load().host == "http://127.0.0.1:8080"

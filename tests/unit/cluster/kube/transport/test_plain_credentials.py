@@ -213,3 +213,38 @@ def test_plain_credentials_do_not_import_the_package(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout == "Bearer abc team-a False\n"
+
+
+def test_an_address_on_the_command_line_replaces_that_of_the_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = kubeconfig(tmp_path, SERVER, {"token": "abc"})
+    for master, host in (
+        ("https://10.0.0.2:6443/", "https://10.0.0.2:6443"),
+        ("10.0.0.2:8080", "http://10.0.0.2:8080"),
+    ):
+        credentials = Credentials(kubeconfig=path, master=master)
+        assert plain.plain_credentials(path, "", master) is not None
+        assert credentials.load().host == host
+        assert credentials.authorization() == "Bearer abc"
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "plain_credentials", lambda *_: None)
+            assert Credentials(kubeconfig=path, master=master).load().host == host
+
+
+def test_an_address_on_the_command_line_needs_no_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    credentials = Credentials(master="127.0.0.1:8080")
+    assert (credentials.load().host, credentials.authorization()) == ("http://127.0.0.1:8080", "")
+    with pytest.raises(CredentialsError, match="no such file"):
+        Credentials(kubeconfig=str(tmp_path / "missing"), master="127.0.0.1:8080").load()
+    with pytest.raises(CredentialsError, match="--master"):
+        Credentials(master="http://[::1").load()
+
+
+def test_files_of_plain_credentials_are_those_of_the_kubeconfig(pem: dict[str, Path], tmp_path: Path) -> None:
+    certificate, key, authority = (str(pem[name]) for name in ("tls.crt", "tls.key", "ca.crt"))
+    user = {"client-certificate": certificate, "client-key": key}
+    credentials = Credentials(kubeconfig=kubeconfig(tmp_path, {**SERVER, "certificate-authority": authority}, user))
+    credentials.load()
+    assert credentials.files() == module.TrustFiles(authority, certificate, key, verify=True)
