@@ -1,7 +1,7 @@
 """The device plugin's answer when the kubelet starts a Pod: which devices are mounted."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from scheduler.api.names import (
 from scheduler.api.pod_amounts import is_sidecar
 from scheduler.playground.families import Template
 from scheduler.playground.faults import FaultOf, Faults
+from scheduler.playground.kubelet_devices import device_chips, offered_devices
 from scheduler.playground.node import Holdings, Machine, chip_number
 from scheduler.playground.objects import (
     CONSUMED,
@@ -54,19 +55,36 @@ class PodDevices(msgspec.Struct, frozen=True):
 def allocate(
     machine: Machine, faults: Faults, pods: Sequence[SimulatedPod], holdings: Holdings, resource: str, amount: int
 ) -> PodDevices:
-    """Chooses the devices for a Pod that the kubelet starts. Raises AdmissionError.
-
-    The kubelet says how many devices it wants, but not for which Pod. The device plugin takes the Pod with the smallest
-    ``predicate-time`` among the Pods whose annotation names as many, and whose containers, without init containers,
-    request some. If it is asked for all chips, it mounts all. ``pods``: all Pods of the node.
-    """
+    """The devices of a Pod that the kubelet starts: the kubelet assigns free ones, and the device plugin mounts
+    those of an annotation. ``pods``: all Pods of the node. Raises AdmissionError."""
     picked = _pick(machine, faults, holdings, resource, amount)
-    if machine.template is not None and resource != machine.family.resource:
-        devices = machine.devices()
+    return mount(machine, faults, pods, holdings, resource, picked)
+
+
+def mount(
+    machine: Machine,
+    faults: Faults,
+    pods: Sequence[SimulatedPod],
+    holdings: Holdings,
+    resource: str,
+    picked: Sequence[str],
+    forgotten: Collection[str] = (),
+) -> PodDevices:
+    """Chooses the devices to mount for devices that the kubelet assigned. Raises AdmissionError.
+
+    The kubelet does not say for which Pod it assigned them: see ``next_pod``. If it assigned all chips, all are
+    mounted. ``pods``: all Pods of the node; ``holdings``: what they have, without the ``forgotten`` ones.
+    """
+    amount = len(picked)
+    devices = device_chips(machine, resource)
+    order = {name: number for number, name in enumerate(offered_devices(machine, faults, holdings, resource))}
+    if unknown := [name for name in picked if name not in order]:
+        raise AdmissionError(f"{machine.name} has no device {unknown[0]!r:.66} of {resource}")
+    picked = sorted(picked, key=order.__getitem__)
+    if machine.family.gpus or resource not in (machine.family.resource, NPU_CORE):
         return PodDevices(picked, picked, [devices[name] for name in picked], None)
-    candidates = [pod for pod in pods if _names_devices(machine, pod, resource, amount)]
-    chosen = min(candidates, key=_predicate_time, default=None)
-    if resource == machine.family.resource and amount == machine.family.chips:
+    chosen = next_pod(machine, pods, resource, amount, forgotten)
+    if kubelet_decides(machine, resource, amount):
         _refuse_mounted(holdings, picked)
         return PodDevices(picked, picked, list(range(machine.family.chips)), chosen)
     if chosen is None:
@@ -88,6 +106,26 @@ def allocate(
         chips.append(chip_id)
     _refuse_mounted(holdings, names)
     return PodDevices(picked, names, chips, chosen)
+
+
+def next_pod(
+    machine: Machine, pods: Sequence[SimulatedPod], resource: str, amount: int, forgotten: Collection[str] = ()
+) -> SimulatedPod | None:
+    """The Pod for which the kubelet assigns devices, as the device plugin assumes; None if no Pod waits for as many.
+
+    It is the Pod with the smallest ``predicate-time`` among the Pods whose annotation names as many devices, and whose
+    containers, without init containers, request some. ``forgotten``: UIDs of Pods whose devices were mounted, but of
+    which the kubelet knows nothing; they come first.
+    """
+    candidates = (pod for pod in pods if _names_devices(machine, pod, resource, amount, forgotten))
+    return min(candidates, key=lambda pod: (pod.metadata.uid not in forgotten, _predicate_time(pod)), default=None)
+
+
+def is_consumed(pod: SimulatedPod) -> bool:
+    """Whether devices were mounted for a Pod that does not run yet."""
+    annotations = annotations_of(pod)
+    mounted = annotations.get(PREDICATE_TIME) == CONSUMED and KUBELET_DEVICES in annotations
+    return mounted and not pod.ended and pod.status.phase != "Running"
 
 
 def annotations_for(machine: Machine, pod: SimulatedPod, found: PodDevices) -> dict[str, str]:
@@ -120,17 +158,10 @@ def annotations_for(machine: Machine, pod: SimulatedPod, found: PodDevices) -> d
 
 def _pick(machine: Machine, faults: Faults, holdings: Holdings, resource: str, amount: int) -> list[str]:
     """The devices that the kubelet assigns: the first healthy ones that it has not assigned yet."""
-    broken = faults.broken(holdings.used)
-    if resource == machine.family.resource:
-        working = [name for chip, name in enumerate(machine.family.chip_names) if chip not in broken]
-    elif resource == NPU_CORE:
-        cores = (machine.family.chips - len(broken)) * machine.family.cores
-        working = [f"npu-core-{core}" for core in range(cores)]
-    else:
-        working = [name for name, chip in machine.devices().items() if chip not in broken]
-        if amount > 1:
-            raise AdmissionError(f"request num {amount} of {resource} is invalid: a Pod gets one virtual NPU")
-    free = [name for name in working if name not in holdings.kubelet]
+    if resource not in (machine.family.resource, NPU_CORE) and amount > 1:
+        raise AdmissionError(f"request num {amount} of {resource} is invalid: a Pod gets one virtual NPU")
+    offered = offered_devices(machine, faults, holdings, resource)
+    free = [name for name, healthy in offered.items() if healthy and name not in holdings.kubelet]
     if len(free) < amount:
         raise AdmissionError(
             f"requested number of devices unavailable for {resource}. Requested: {amount}, Available: {len(free)}"
@@ -138,11 +169,13 @@ def _pick(machine: Machine, faults: Faults, holdings: Holdings, resource: str, a
     return free[:amount]
 
 
-def _names_devices(machine: Machine, pod: SimulatedPod, resource: str, amount: int) -> bool:
+def _names_devices(machine: Machine, pod: SimulatedPod, resource: str, amount: int, forgotten: Collection[str]) -> bool:
     """Whether a Pod may be the one that the kubelet starts with an amount of a resource."""
     annotations = annotations_of(pod)
     time = annotations.get(PREDICATE_TIME, "")
-    if pod.ended or pod.metadata.deletion_timestamp or whole_number(time) is None or time == CONSUMED:
+    if pod.ended or pod.metadata.deletion_timestamp or whole_number(time) is None:
+        return False
+    if time == CONSUMED and pod.metadata.uid not in forgotten:
         return False
     if not any(_amount(container, resource) for container in pod.spec.containers or ()):
         return False  # the device plugin ignores init containers
@@ -220,7 +253,14 @@ def _group(share: int, parts: Sequence[tuple[Template, int]], template: Template
 def kubelet_decides(machine: Machine, resource: str, amount: int) -> bool:
     """Whether the device plugin mounts the devices that the kubelet assigns, whatever annotations say."""
     family = machine.family
-    return amount == family.chips if resource == family.resource else resource != NPU_CORE
+    if family.gpus or resource != family.resource:
+        return resource != NPU_CORE
+    return amount == family.chips
+
+
+def swap_message(devices: str, owner: str) -> str:
+    """Why a Pod has the devices of another one. ``owner``: the Pod whose annotation names them."""
+    return f"{devices} of Pod {owner} is mounted: its predicate-time is smaller, but the kubelet starts this Pod first"
 
 
 def _refuse_mounted(holdings: Holdings, names: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.api.names import ASCEND_310, ASCEND_310P, ASCEND_710, ASCEND_910, HUAWEI_PREFIX, NPU
+from scheduler.api.names import ASCEND_310, ASCEND_310P, ASCEND_710, ASCEND_910, HUAWEI_PREFIX, NPU, NVIDIA_GPU
 
 DYNAMIC: Final = "dynamic"
 """The division of chips into virtual NPUs when Pods start."""
@@ -34,6 +34,8 @@ class NodeFamily(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its nodes form super pods."""
     duo: bool = False
     """Whether a card has two chips (Atlas 300I Duo)."""
+    gpus: bool = False
+    """Whether the chips are GPUs, whose device plugin reads no annotations and writes no ConfigMaps."""
     cores: int = 0
     """AI cores of a chip; 0 if its chips cannot be divided."""
     cpus: int = 0
@@ -151,6 +153,19 @@ FAMILIES: Final[Mapping[str, NodeFamily]] = {
         _family("310p-duo-8", "four Atlas 300I Duo", 8, _310P3, duo=True),
     )
 }
+
+PLUGIN_FAMILIES: Final[Mapping[str, NodeFamily]] = {
+    **FAMILIES,
+    "gpu-8": NodeFamily(
+        name="gpu-8", hardware="DGX A100", resource=NVIDIA_GPU, chips=8, gpus=True,
+        labels={
+            "nvidia.com/gpu.count": "8",
+            "nvidia.com/gpu.memory": "81920",
+            "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
+        },
+    ),
+}  # fmt: skip
+"""The kinds of nodes that a device plugin offers to a real kubelet. Nodes with GPUs are not simulated otherwise."""
 
 
 def division_problem(family: NodeFamily, division: str) -> str:

@@ -11,6 +11,7 @@ from scheduler.playground.device_plugin import (
     annotations_for,
     in_allocation_order,
     kubelet_decides,
+    swap_message,
 )
 from scheduler.playground.faults import Faults, Kubelet
 from scheduler.playground.node import Holdings, Machine, read_holdings, resources_of
@@ -21,6 +22,7 @@ from scheduler.playground.objects import (
     NODE,
     POD,
     RUNS_FOR,
+    SWAPPED,
     Container,
     Json,
     Patch,
@@ -34,7 +36,6 @@ from scheduler.playground.objects import (
 )
 
 MALFORMED = "MalformedAnnotation"
-SWAPPED = "DevicesOfAnotherPod"
 
 
 def next_step(machine: Machine, node: SimulatedNode, faults: Faults, pods: Sequence[SimulatedPod], now: float) -> Step:
@@ -144,10 +145,7 @@ def _mount(
     chosen = found.chosen
     if chosen is not None and chosen.metadata.uid != pod.metadata.uid:
         step.writes.append(Patch(POD, chosen.metadata, {"metadata": {"annotations": {PREDICATE_TIME: CONSUMED}}}))
-        message = (
-            f"{annotations[ASCEND_REAL]} of Pod {chosen.key} is mounted: its predicate-time is smaller, but the "
-            "kubelet starts this Pod first"
-        )
+        message = swap_message(annotations[ASCEND_REAL], chosen.key)
         step.writes.append(Warn(POD, pod.metadata, SWAPPED, message))
         step.news.append(f"Pod {pod.key}: {message}")
     elif PREDICATE_TIME in annotations_of(pod):

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from scheduler.api.names import ASCEND_REAL, HUAWEI_PREFIX, NPU_CORE
-from scheduler.playground.families import DYNAMIC, FAMILIES, NodeFamily, Template, division_problem
+from scheduler.api.names import ASCEND_REAL, BASE_DEVICE_INFOS, NPU_CORE
+from scheduler.playground.families import DYNAMIC, FAMILIES, PLUGIN_FAMILIES, NodeFamily, Template, division_problem
 from scheduler.playground.faults import Faults, read_faults
 from scheduler.playground.objects import (
     FAMILY,
@@ -18,6 +18,7 @@ from scheduler.playground.objects import (
     INDEX,
     KUBELET_DEVICES,
     NODE,
+    PLUGIN_FAMILY,
     VNPU,
     Json,
     SimulatedNode,
@@ -84,10 +85,22 @@ def chip_number(family: NodeFamily, name: str) -> int | None:
     return number if number is not None and number < family.chips else None
 
 
+def chip_of(family: NodeFamily, name: str) -> int | None:
+    """The number of a chip, or of the chip of a virtual NPU. None if the name is neither."""
+    part = _PART.fullmatch(name)
+    return int(part["chip"]) if part else chip_number(family, name)
+
+
+def visible_number(family: NodeFamily, name: str) -> int | None:
+    """The number of a chip or of a virtual NPU, by which a container runtime finds its device file."""
+    part = _PART.fullmatch(name)
+    return int(part["id"]) if part else chip_number(family, name)
+
+
 UNSUPPORTED: Final = -2
 """The super pod of a node that is in none."""
 _GENERAL: Final = {"cpu": "192", "memory": "1536Gi", "ephemeral-storage": "2Ti", "pods": "110"}
-_MAX_NODES: Final = 1 << 14
+MAX_NODES: Final = 1 << 14
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -102,10 +115,12 @@ class Machine(msgspec.Struct, frozen=True):
     super_pod: int = UNSUPPORTED
     server: int = UNSUPPORTED
     """Its number in its super pod."""
+    host: str = ""
+    """The address of a node with a real kubelet; "" for others."""
 
     @property
     def address(self) -> str:
-        return f"192.168.{self.index // 250}.{self.index % 250 + 1}"
+        return self.host or f"192.168.{self.index // 250}.{self.index % 250 + 1}"
 
     @property
     def template(self) -> Template | None:
@@ -153,7 +168,7 @@ def new_machines(
     """The nodes to create, so that there are ``number`` of each family: ``npu-910b-8-0``, ``npu-910b-8-1``, ... Their
     numbers and super pods differ from those of existing ones. Raises ValueError if these are too many nodes."""
     taken = {annotations_of(node).get(INDEX, "") for node in existing.values()}
-    indexes = (index for index in range(_MAX_NODES) if str(index) not in taken)
+    indexes = (index for index in range(MAX_NODES) if str(index) not in taken)
     super_pods = [whole_number(annotations_of(node).get("superPodID", "")) for node in existing.values()]
     first = max((number + 1 for number in super_pods if number is not None), default=0)
     found = []
@@ -165,11 +180,12 @@ def new_machines(
                 continue
             index = next(indexes, None)
             if index is None:
-                raise ValueError(f"more than {_MAX_NODES} nodes cannot be simulated")
+                raise ValueError(f"more than {MAX_NODES} nodes cannot be simulated")
             in_pod = (
                 {"super_pod": first + i // super_pod_size, "server": i % super_pod_size} if family.super_pods else {}
             )
-            found.append(Machine(name, family, index, division, **in_pod))
+            machine = Machine(name, family, index, division)
+            found.append(msgspec.structs.replace(machine, **in_pod))
         first += pods_of_family
     return found
 
@@ -177,19 +193,23 @@ def new_machines(
 def machine_of(node: SimulatedNode) -> Machine:
     """Reads what a Node is. Raises ValueError, with the field and the problem."""
     labels, annotations = node.metadata.labels or {}, annotations_of(node)
-    family = FAMILIES.get(labels.get(FAMILY, ""))
+    real = PLUGIN_FAMILY in labels and FAMILY not in labels
+    key = PLUGIN_FAMILY if real else FAMILY
+    family = (PLUGIN_FAMILIES if real else FAMILIES).get(labels.get(key, ""))
     if family is None:
-        raise ValueError(f"metadata.labels[{FAMILY}]: no family {labels.get(FAMILY, '')!r}")
+        raise ValueError(f"metadata.labels[{key}]: no family {labels.get(key, '')!r}")
     division = annotations.get(VNPU, "")
     if problem := division_problem(family, division):
         raise ValueError(f"metadata.annotations[{VNPU}]: {problem}")
+    addresses = (each.address for each in node.status.addresses or () if each.type == "InternalIP")
     return Machine(
         name=node.metadata.name,
         family=family,
-        index=_number(annotations, INDEX, _MAX_NODES),
+        index=_number(annotations, INDEX, MAX_NODES),
         division=division,
         super_pod=_number(annotations, "superPodID", 1 << 31) if "superPodID" in annotations else UNSUPPORTED,
         server=_number(annotations, "serverIndex", 1 << 31) if "serverIndex" in annotations else UNSUPPORTED,
+        host=next(addresses, "") if real else "",
     )
 
 
@@ -209,11 +229,7 @@ def faults_of(node: SimulatedNode) -> Faults:
 def node_manifest(machine: Machine, ready: Json, *, taint: bool = False) -> Json:
     """The Node to create. ``ready``: its conditions; ``taint``: only Pods that tolerate the taint get onto it."""
     family = machine.family
-    base = {
-        name: {"IP": machine.chip_address(chip), "SuperDeviceID": _super_device(machine, chip)}
-        for chip, name in enumerate(family.chip_names)
-    }
-    annotations = {INDEX: str(machine.index), "baseDeviceInfos": json.dumps(base, separators=(",", ":"))}
+    annotations = {INDEX: str(machine.index), BASE_DEVICE_INFOS: base_devices(machine)}
     if machine.division:
         annotations[VNPU] = machine.division
     if machine.super_pod != UNSUPPORTED:
@@ -259,9 +275,18 @@ def node_manifest(machine: Machine, ready: Json, *, taint: bool = False) -> Json
     }
 
 
+def base_devices(machine: Machine) -> str:
+    """The annotation ``BASE_DEVICE_INFOS``: the chips, with their addresses."""
+    devices = {
+        name: {"IP": machine.chip_address(chip), "SuperDeviceID": _super_device(machine, chip)}
+        for chip, name in enumerate(machine.family.chip_names)
+    }
+    return json.dumps(devices, separators=(",", ":"))
+
+
 def resources_of(machine: Machine) -> list[str]:
     """The resources that the device plugin of a node offers."""
-    return [name for name in machine.amounts(set()) if name.startswith(HUAWEI_PREFIX)]
+    return list(machine.amounts(set()))
 
 
 def _super_device(machine: Machine, chip: int) -> int:

@@ -12,6 +12,8 @@ from scheduler.api.objects import KubeObject, ObjectMeta, ResourceList, Wire
 
 FAMILY: Final = "playground.volcano-py/family"
 """Label of a simulated Node: its family of chips."""
+PLUGIN_FAMILY: Final = "playground.volcano-py/device-plugin"
+"""Label of a Node with a real kubelet and a simulated device plugin: its family of chips."""
 INDEX: Final = "playground.volcano-py/index"
 """Annotation of a simulated Node: its number, from which its addresses follow."""
 VNPU: Final = "playground.volcano-py/vnpu"
@@ -27,8 +29,13 @@ CREATED: Final = "playground.volcano-py/created"
 
 KUBELET_DEVICES: Final = "huawei.com/kltDev"
 """Pod annotation: the devices that kubelet assigned, which need not be those that are mounted."""
+MOUNTED: Final = "playground.volcano-py/mounted"
+"""Annotation of the Pod whose annotation the device plugin followed: the devices that the kubelet assigned, and those
+that were mounted for them, if these are others: ``Ascend910-0,Ascend910-1=Ascend910-5,Ascend910-4``."""
 CONSUMED: Final = "18446744073709551615"
 """The ``predicate-time`` of a Pod whose chips are mounted."""
+SWAPPED: Final = "DevicesOfAnotherPod"
+"""Reason of the Event about a Pod that got the devices of another one."""
 DEVICE_INFO_LABEL: Final = "mx-consumer-cim"
 CLUSTER_INFO_LABEL: Final = "mx-consumer-volcano"
 NODE_INFO_PREFIX: Final = "mindx-dl-nodeinfo-"

@@ -73,7 +73,7 @@ def fail_command(
             faults = replace(faults, node=state)
         return faults
 
-    _change(connection, node, chips, change, network=network, switch=switch)
+    _change(connection, node, chips, change, network=network, switch=switch, kubelet=kubelet)
 
 
 @click.command("recover")
@@ -109,20 +109,24 @@ def _change(
     *,
     network: bool = False,
     switch: bool = False,
+    kubelet: bool = False,
 ) -> None:
-    """Changes the faults of a node; None: removes them, malformed ones too. ``network``, ``switch``: it has to have
-    these. Raises CommandError."""
+    """Changes the faults of a node; None: removes them, malformed ones too. ``network``, ``switch``, ``kubelet``: it
+    has to have these, simulated. Raises CommandError."""
 
     async def work(cluster: Cluster) -> None:
         from msgspec import convert
 
         from scheduler.playground.node import faults_of, machine_of
-        from scheduler.playground.objects import FAMILY, FAULTS, NODE, SimulatedNode
+        from scheduler.playground.objects import FAMILY, FAULTS, NODE, PLUGIN_FAMILY, SimulatedNode
 
         for attempt in range(_ATTEMPTS):
             node = convert(await cluster.get(NODE, "", name), SimulatedNode)
-            if FAMILY not in (node.metadata.labels or {}):
-                raise CommandError(f"Node {name} is not simulated: it has no label {FAMILY}")
+            labels = node.metadata.labels or {}
+            if FAMILY not in labels and PLUGIN_FAMILY not in labels:
+                raise CommandError(f"Node {name} is not simulated: it has no label {FAMILY} or {PLUGIN_FAMILY}")
+            if kubelet and FAMILY not in labels:
+                raise CommandError(f"Node {name} has a real kubelet: stop that instead")
             try:
                 machine = machine_of(node)
                 text = None if change is None else write_faults(change(faults_of(node)))

@@ -3,10 +3,10 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -20,7 +20,7 @@ from scheduler.cli.text import echo
 from scheduler.cluster.kube.process.waiting import cancel
 
 if TYPE_CHECKING:
-    from scheduler.cluster.kube.playground.role import Playground
+    from scheduler.cluster.kube.transport.sources import WatchSource
 
 
 T = TypeVar("T")
@@ -42,12 +42,25 @@ async def request(what: str, cluster: Cluster, awaitable: Awaitable[T]) -> T:
         ) from None
 
 
+class Watcher(Protocol):
+    """Simulates components with the state of a cluster that it watches."""
+
+    @property
+    def sources(self) -> "tuple[WatchSource, ...]":
+        """What it watches."""
+        ...
+
+    def watching(self) -> AbstractAsyncContextManager[None]:
+        """Watches during the block."""
+        ...
+
+
 @asynccontextmanager
-async def watching(cluster: Cluster, playground: "Playground") -> AsyncIterator[None]:
-    """Watches what a playground needs. Raises CommandError if the API server refuses to list it."""
-    for source in playground.sources:
+async def watching(cluster: Cluster, watcher: Watcher) -> AsyncIterator[None]:
+    """Watches what a simulation needs. Raises CommandError if the API server refuses to list it."""
+    for source in watcher.sources:
         await cluster.fetch(source, at_most=1)
-    async with playground.watching():
+    async with watcher.watching():
         yield
 
 
@@ -84,7 +97,7 @@ def playground_group(
         from scheduler.playground.node import new_machines
 
         def progress(kind: str, node: str, text: str) -> None:
-            _show(output, kind, node, text)
+            show(output, kind, node, text)
 
         playground = Playground(cluster.client, progress)
         async with watching(cluster, playground):
@@ -96,7 +109,7 @@ def playground_group(
             progress("node", "", f"{len(existing)} simulated nodes exist, {len(machines)} are created")
             if taken := await request("create simulated nodes", cluster, playground.create(machines, taint=taint)):
                 raise CommandError(f"Node {taken[0]} exists and is not simulated: choose other names with --prefix")
-            await _run(playground, seconds)
+            await run_until_stopped(playground.run(), seconds)
             if not keep:
                 removed = await request("remove simulated nodes", cluster, playground.clean_up())
                 progress("node", "", "removed {} nodes and {} Pods".format(*removed))
@@ -104,13 +117,13 @@ def playground_group(
     connection.run(work)
 
 
-async def _run(playground: "Playground", seconds: float | None) -> None:
-    """Runs the nodes until a signal, or for a time."""
+async def run_until_stopped(work: Coroutine[Any, Any, None], seconds: float | None) -> None:
+    """Runs a simulation until a signal, or for a time."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    running = asyncio.create_task(playground.run())
+    running = asyncio.create_task(work)
     stopping = asyncio.create_task(stopped.wait())
     try:
         await asyncio.wait((running, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -122,7 +135,8 @@ async def _run(playground: "Playground", seconds: float | None) -> None:
             loop.remove_signal_handler(number)
 
 
-def _show(output: str, kind: str, node: str, text: str) -> None:
+def show(output: str, kind: str, node: str, text: str) -> None:
+    """Prints what happened."""
     if output == JSON:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         echo(json.dumps({"time": now, "kind": kind, "node": node, "text": text}))

@@ -11,6 +11,11 @@ from scheduler.cli.output import JSON, TABLE, WIDE, YAML, Column, RowTable, outp
 from scheduler.cli.text import echo
 from scheduler.playground.families import FAMILIES, NodeFamily, division_problem
 
+division_option = click.option(
+    "--vnpu", "division", default="", metavar="DIVISION",
+    help="Divide chips: dynamic when Pods start, or beforehand into one kind of virtual NPU, such as 2c.",
+)  # fmt: skip
+"""The flag ``--vnpu``, with the parameter ``division``."""
 _OPTIONS: Final = (
     click.option("--nodes", type=click.IntRange(0, 5000), default=8, show_default=True, help="Nodes of each family."),
     click.option(
@@ -18,10 +23,7 @@ _OPTIONS: Final = (
         show_default=True, metavar="FAMILY", help="Kind of the nodes, see playground families. Repeatable.",
     ),
     click.option("--prefix", default="npu", show_default=True, help="Beginning of the names of the Nodes."),
-    click.option(
-        "--vnpu", "division", default="", metavar="DIVISION",
-        help="Divide chips: dynamic when Pods start, or beforehand into one kind of virtual NPU, such as 2c.",
-    ),
+    division_option,
     click.option(
         "--super-pod-size", type=click.IntRange(1), default=4, show_default=True,
         help="Nodes of a super pod, for a3-*-super-pod.",
@@ -40,9 +42,14 @@ def chosen_families(names: Sequence[str], division: str) -> list[NodeFamily]:
     """The families with the names. Raises UsageError if the chips of one cannot be divided so."""
     chosen = [FAMILIES[name] for name in dict.fromkeys(names)]
     for family in chosen:
-        if problem := division_problem(family, division):
-            raise click.UsageError(f"--vnpu: {problem}")
+        check_division(family, division)
     return chosen
+
+
+def check_division(family: NodeFamily, division: str) -> None:
+    """Raises UsageError if the chips of a family cannot be divided so."""
+    if problem := division_problem(family, division):
+        raise click.UsageError(f"--vnpu: {problem}")
 
 
 @click.command("nodes")

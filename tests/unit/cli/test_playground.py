@@ -1,5 +1,9 @@
 """The command ``playground``: its commands that cause and end faults of simulated nodes."""
 
+import sys
+import tempfile
+from pathlib import Path
+
 import msgspec
 import pytest
 from click.testing import CliRunner
@@ -8,7 +12,7 @@ from scheduler.cli.main import main
 from scheduler.playground.families import FAMILIES
 from scheduler.playground.faults import ChipFault, FaultOf, Faults, Kubelet, NodeHealth, read_faults
 from scheduler.playground.node import Machine, node_manifest
-from scheduler.playground.objects import FAULTS
+from scheduler.playground.objects import FAULTS, PLUGIN_FAMILY
 from tests.unit.cli.cluster import Cluster, Raw
 
 NODE = "/api/v1/nodes/n"
@@ -121,3 +125,47 @@ def test_more_nodes_than_have_addresses_are_refused() -> None:
     families = [f"--family={name}" for name in FAMILIES]
     result = CliRunner().invoke(main, ["playground", "nodes", "--nodes", "5000", *families])
     assert (result.exit_code, "more than 16384 nodes cannot be simulated" in result.stderr) == (1, True)
+
+
+def with_kubelet(cluster: Cluster, family: str = "910b-8") -> None:
+    """A Node with a real kubelet and a simulated device plugin."""
+    node = simulated(cluster)
+    node["metadata"]["labels"] = {PLUGIN_FAMILY: family}
+
+
+def test_chips_of_a_node_with_a_real_kubelet_are_broken_but_not_its_kubelet(cluster: Cluster) -> None:
+    with_kubelet(cluster, "gpu-8")
+    cluster.prints("playground", "fail", "n", "--chip", "7")
+    assert list(written(cluster).chips) == [7]
+    refusal = cluster.refuses("playground", "fail", "n", "--kubelet")
+    assert "Node n has a real kubelet: stop that instead" in refusal
+
+
+def test_the_device_plugin_needs_the_directory_of_a_kubelet(cluster: Cluster, tmp_path: Path) -> None:
+    command = ("playground", "device-plugin", "--node", "n", "--kubelet-dir")
+    assert "there is no directory" in cluster.refuses(*command, str(tmp_path / "none"))
+    long = tmp_path / ("d" * 100)
+    long.mkdir()
+    assert "is longer than 107 bytes" in cluster.refuses(*command, str(long))
+
+
+def test_the_device_plugin_serves_only_nodes_with_a_real_kubelet(cluster: Cluster) -> None:
+    with tempfile.TemporaryDirectory(prefix="k") as directory:
+        command = ("playground", "device-plugin", "--node", "n", "--kubelet-dir", directory)
+        cluster.holds("/api/v1/pods")
+        cluster.holds("/api/v1/nodes")
+        assert "Node n does not exist: the kubelet registers it" in cluster.refuses(*command)
+        cluster.holds("/api/v1/nodes", simulated(cluster))
+        assert "Node n is simulated: it has no kubelet" in cluster.refuses(*command)
+
+
+def test_chips_without_virtual_npus_are_not_divided_for_a_kubelet(cluster: Cluster) -> None:
+    result = cluster.run("playground", "device-plugin", "--node", "n", "--family", "gpu-8", "--vnpu", "2c")
+    assert (result.exit_code, "chips of gpu-8 cannot be divided" in result.stderr) == (2, True)
+
+
+def test_without_its_extra_the_device_plugin_names_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("grpc", *(name for name in sys.modules if name.endswith("playground.device_plugin.role"))):
+        monkeypatch.setitem(sys.modules, module, None)
+    refusal = cluster.refuses("playground", "device-plugin", "--node", "n")
+    assert "pip install 'volcano-py[device-plugin]'" in refusal

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.playground.families import FAMILIES
 from scheduler.playground.faults import Faults
@@ -20,7 +21,7 @@ class Stage:
     """One node with its Pods. ``settle`` takes steps until no step is left."""
 
     def __init__(self, family: str = "910b-8", division: str = "", **machine: int) -> None:
-        self.machine = Machine("n", FAMILIES[family], machine.pop("index", 0), division, **machine)
+        self.machine = replace(Machine("n", FAMILIES[family], 0, division), **machine)
         self.node: Raw = node_manifest(self.machine, ready_conditions(NOW))
         self.pods: dict[str, Raw] = {}
         self.faults = Faults()

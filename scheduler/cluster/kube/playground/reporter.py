@@ -8,7 +8,6 @@ from typing import Final
 from scheduler.api.kinds import CONFIG_MAP
 from scheduler.cluster.kube.playground.nodes import NodeTasks, PlaygroundState
 from scheduler.cluster.kube.playground.writes import PlaygroundWriter, Progress
-from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.errors import RequestError
 from scheduler.playground.faults import Kubelet
 from scheduler.playground.node import Machine, faults_of, machine_of, read_holdings
@@ -27,17 +26,9 @@ AT_ONCE: Final = 4
 class Reporter:
     """Writes what the simulated nodes report. Belongs to one event loop."""
 
-    def __init__(
-        self,
-        writer: PlaygroundWriter,
-        state: PlaygroundState,
-        write_all: Callable[[Iterable[Awaitable[object]]], Awaitable[None]],
-        progress: Progress,
-    ) -> None:
-        """``write_all``: awaits requests, a limited number at once."""
+    def __init__(self, writer: PlaygroundWriter, state: PlaygroundState, progress: Progress) -> None:
         self._writer = writer
         self._state = state
-        self._write_all = write_all
         self._progress = progress
         self._nodes = NodeTasks(self._report, AT_ONCE, progress)
         self.reports: dict[str, tuple[Machine, Report, float]] = {}
@@ -47,12 +38,8 @@ class Reporter:
         """Has a node report if something has changed, or if its last report is old."""
 
     async def run(self) -> None:
-        """Reports until it is cancelled."""
-        periodic = [asyncio.create_task(self._renew_leases()), asyncio.create_task(self._report_cluster())]
-        try:
-            await self._nodes.run()
-        finally:
-            await cancel(*periodic)
+        """Reports for device plugins and NodeD until it is cancelled."""
+        await self._nodes.run()
 
     async def _report(self, name: str) -> None:
         node, now = self._state.nodes.get(name), time.time()
@@ -79,11 +66,14 @@ class Reporter:
         if last is None or last[1] != report:
             self._progress("node", name, summary(machine, report))
 
-    async def _renew_leases(self) -> None:
-        """Renews the Leases of nodes whose kubelet runs, for the node lifecycle controller."""
+    async def renew_leases(self, write_all: Callable[[Iterable[Awaitable[object]]], Awaitable[None]]) -> None:
+        """Renews the Leases of nodes whose kubelet runs, for the node lifecycle controller, until it is cancelled.
+
+        ``write_all``: awaits requests, a limited number at once.
+        """
         while True:
             try:
-                await self._write_all(
+                await write_all(
                     self._writer.renew_lease(name, node.metadata.uid)
                     for name, node in list(self._state.nodes.items())
                     if _kubelet_runs(node)
@@ -92,8 +82,8 @@ class Reporter:
                 self._progress("error", "", f"Leases were not renewed: {error}")
             await asyncio.sleep(LEASE_RENEWAL)
 
-    async def _report_cluster(self) -> None:
-        """Writes ClusterD's ConfigMaps when a report changed, unless another ClusterD does so."""
+    async def report_cluster(self) -> None:
+        """Writes ClusterD's ConfigMaps when a report changed, unless another ClusterD does so, until cancelled."""
         written: set[str] = set()
         while True:
             await self._reported.wait()

@@ -6,8 +6,8 @@ started again at any time. Each node is handled by one task at a time, which car
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from scheduler.api.decisions import ObjectRef
@@ -16,13 +16,12 @@ from scheduler.api.names import DEVICE_INFO_CONFIGMAP_PREFIX, DEVICE_INFO_NAMESP
 from scheduler.api.reasons import Malformed
 from scheduler.cluster.kube.playground.nodes import RETRY_SECONDS, NodeTasks, PlaygroundState
 from scheduler.cluster.kube.playground.reporter import Reporter
+from scheduler.cluster.kube.playground.watches import watched
 from scheduler.cluster.kube.playground.writes import LEASE_NAMESPACE, PlaygroundWriter, Progress
 from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import WatchSource
-from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.pages import pages_of_heads
-from scheduler.observability.role_metrics import RoleMetrics
 from scheduler.playground.kubelet import MALFORMED, next_step, pod_problem, ready_conditions
 from scheduler.playground.node import Machine, faults_of, machine_of, node_manifest
 from scheduler.playground.objects import CREATED, FAMILY, LEASE, NODE, NODE_INFO_PREFIX, POD, Patch, Remove, Warn
@@ -44,7 +43,7 @@ class Playground:
         self._writer = PlaygroundWriter(client)
         self.state = PlaygroundState(self._changed)
         self._nodes = NodeTasks(self._handle, CONCURRENT, progress)
-        self._reporter = Reporter(self._writer, self.state, self._all, progress)
+        self._reporter = Reporter(self._writer, self.state, progress)
         self._warned: set[tuple[str, str]] = set()
         self._slots = asyncio.Semaphore(CONCURRENT)
 
@@ -92,25 +91,19 @@ class Playground:
         await asyncio.gather(*(limited(request) for request in requests))
 
     # --- running ------------------------------------------------------------------------------------------------------
-    @asynccontextmanager
-    async def watching(self) -> AsyncIterator[None]:
+    def watching(self) -> AbstractAsyncContextManager[None]:
         """Watches the simulated Nodes and all Pods; both are known from the beginning."""
-        metrics = RoleMetrics()
-        informers = [Informer(self._client, source, self.state, self._set_aside, metrics) for source in self.sources]
-        tasks = [asyncio.create_task(informer.run()) for informer in informers]
-        try:
-            await asyncio.gather(*(informer.synced.wait() for informer in informers))
-            yield
-        finally:
-            await cancel(*tasks)
+        return watched(self._client, self.sources, self.state, self._set_aside)
 
     async def run(self) -> None:
         """Runs the nodes until it is cancelled. Only inside ``watching``."""
-        reporting = asyncio.create_task(self._reporter.run())
+        reporter = self._reporter
+        work = (reporter.run(), reporter.renew_leases(self._all), reporter.report_cluster())
+        reporting = [asyncio.create_task(each) for each in work]
         try:
             await self._nodes.run()
         finally:
-            await cancel(reporting)
+            await cancel(*reporting)
 
     def _changed(self, node: str) -> None:
         if node in self.state.nodes or node in self._reporter.reports:

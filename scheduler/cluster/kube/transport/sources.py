@@ -18,6 +18,8 @@ class WatchSource(msgspec.Struct, frozen=True):
     """A label selector in kubectl's notation, applied by the server; "" for all."""
     name: str = ""
     """The only object, chosen by the server; "" for all."""
+    node: str = ""
+    """Only the Pods of this node, chosen by the server; "" for all."""
     optional: bool = False
     """Without the right to read the objects, there are none."""
 
@@ -31,6 +33,8 @@ class WatchSource(msgspec.Struct, frozen=True):
         selection = {"labelSelector": self.labels} if self.labels else {}
         if self.name:
             selection["fieldSelector"] = f"metadata.name={self.name}"
+        if self.node:
+            selection["fieldSelector"] = f"spec.nodeName={self.node}"
         return selection
 
     def __str__(self) -> str:
