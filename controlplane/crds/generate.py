@@ -22,7 +22,8 @@ Lookup = Callable[[str], Schema]
 SOURCES = Path(__file__).resolve().parent
 OPENAPI_PATH = "/openapi/v3/api/v1"
 
-_HEADER = "# Made by `make crds` from {source}; change that.\n"
+# Helm writes the files one after the other (`helm show crds`), without a separator of its own.
+_HEADER = "---\n# Made by `make crds` from {source}; change that.\n"
 _LABELS = {"app.kubernetes.io/name": "volcano-py"}
 
 # The keywords kept of a schema of Kubernetes. Left out are the descriptions, for size; the enumerations, since Volcano

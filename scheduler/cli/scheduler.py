@@ -122,6 +122,27 @@ _OPTIONS: Final = (
         default=VISIBILITY_SECRET,
         help="Secret of the certificate, in the namespace of the Service.",
     ),
+    click.option(
+        "--visibility-tls-cert-file",
+        metavar="FILE",
+        default="",
+        show_default="created",
+        help="Certificate chain to serve at that address.",
+    ),
+    click.option(
+        "--visibility-tls-private-key-file",
+        metavar="FILE",
+        default="",
+        show_default="created",
+        help="Private key of the certificate.",
+    ),
+    click.option(
+        "--visibility-ca-cert-file",
+        metavar="FILE",
+        default="",
+        show_default="none",
+        help="CA that API servers trust; with --visibility-tls-cert-file.",
+    ),
     boolean("--visibility-page", default=False, help="Serve a web page at that address as well."),
     feature_gates,
     plugins_option,
@@ -162,6 +183,9 @@ class SchedulerFlags:
     visibility_address: str | None
     visibility_service: str
     visibility_certificate_secret: str
+    visibility_tls_cert_file: str
+    visibility_tls_private_key_file: str
+    visibility_ca_cert_file: str
     visibility_page: bool
     record: str
     record_limit: int
@@ -201,6 +225,12 @@ class _Start:
             self._process = replace(self._process, lease=replace(lease, name=f"{lease.name}-{self._shard}"))
         if flags.visibility_page and not flags.visibility_address:
             raise click.UsageError("--visibility-page needs --visibility-address")
+        files = flags.visibility_tls_cert_file, flags.visibility_tls_private_key_file
+        if any(files) != all(files) or (flags.visibility_ca_cert_file and not any(files)):
+            raise click.UsageError(
+                "--visibility-tls-cert-file and --visibility-tls-private-key-file go together, and "
+                "--visibility-ca-cert-file with them"
+            )
 
     async def main(self) -> int:
         """Requests the lists, prepares meanwhile, and schedules. Returns the exit code."""
@@ -287,11 +317,21 @@ class _Start:
         from scheduler.cli.visibility_worker import COMMAND
         from scheduler.cluster.kube.scheduler.visibility.answers import Worker
         from scheduler.cluster.kube.scheduler.visibility.role import VisibilitySettings
+        from scheduler.cluster.kube.serving.certificate_sources import CertificateFiles, CertificateSecret
         from scheduler.observability.addresses import parse_address
 
         flags, role = self._flags, self._role
         namespace, _, service = flags.visibility_service.rpartition("/")
+        namespace = namespace or role.leader_elect_resource_namespace
         host, port = parse_address(address)
+        certificates: CertificateFiles | CertificateSecret
+        if flags.visibility_tls_cert_file:
+            certificates = CertificateFiles(
+                flags.visibility_tls_cert_file, flags.visibility_tls_private_key_file, flags.visibility_ca_cert_file
+            )
+        else:
+            hosts = tuple(f"{service}.{namespace}.{end}" for end in ("svc", "svc.cluster.local"))
+            certificates = CertificateSecret(flags.visibility_certificate_secret, hosts)
         question = {
             "kubeconfig": role.kubeconfig,
             "master": role.master,
@@ -302,9 +342,8 @@ class _Start:
         return VisibilitySettings(
             host,
             port,
-            namespace or role.leader_elect_resource_namespace,
-            service,
-            flags.visibility_certificate_secret,
+            namespace,
+            certificates,
             Worker(COMMAND, question),
             _overview_taker() if flags.visibility_page else None,
         )

@@ -134,13 +134,9 @@ def webhooks_command(
 
     Exit codes: 0 stopped, 1 API server not reachable or address not available, 2 bad flags or configuration.
     """
-    from scheduler.cluster.kube.admission.role import (
-        AdmissionProcess,
-        CertificateFiles,
-        CertificateSecret,
-        RoleSettings,
-    )
+    from scheduler.cluster.kube.admission.role import AdmissionProcess, RoleSettings
     from scheduler.cluster.kube.process.reload import ReloadedFile
+    from scheduler.cluster.kube.serving.certificate_sources import CertificateFiles, CertificateSecret
     from scheduler.cluster.kube.transport.credentials import Credentials
     from scheduler.controllers.job.plugins import PLUGIN_NAMES
     from scheduler.framework.configuration_file import ConfigurationError

@@ -4,6 +4,7 @@ There are no images, so a role is started as a process with the arguments, the c
 the Deployment on the server gives it; ports of this machine replace the ports of a Pod.
 """
 
+import base64
 import subprocess
 import sys
 from collections import Counter
@@ -158,7 +159,10 @@ class Installation:
     def _mounted(self, role: str, pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
         """The arguments with paths of local files instead of those in a container; writes the files."""
         arguments: list[str] = list(container["args"])
-        for mount in container.get("volumeMounts", ()):
+        mounts = container.get("volumeMounts", ())
+        for mount in sorted(
+            mounts, key=lambda each: len(each["mountPath"]), reverse=True
+        ):  # one may begin with another
             directory = self.directory / role / mount["name"]
             directory.mkdir(parents=True, exist_ok=True)
             arguments = [word.replace(mount["mountPath"], str(directory)) for word in arguments]
@@ -166,14 +170,22 @@ class Installation:
         return arguments
 
     def refresh(self, role: str, pod: dict[str, Any] | None = None) -> None:
-        """Updates mounted ConfigMaps, as a kubelet does."""
+        """Updates mounted ConfigMaps and Secrets, as a kubelet does."""
         if pod is None:
             path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{RELEASE}-{role}"
             pod = self.api.get(path)["spec"]["template"]["spec"]
         for volume in pod.get("volumes", ()):
-            found = self.api.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{volume['configMap']['name']}")
-            for file, text in found["data"].items():
-                (self.directory / role / volume["name"] / file).write_text(text, encoding="utf-8")
+            for file, content in self._files(volume).items():
+                (self.directory / role / volume["name"] / file).write_bytes(content)
+
+    def _files(self, volume: dict[str, Any]) -> dict[str, bytes]:
+        """The files of a volume, which is a ConfigMap or a Secret."""
+        core = f"/api/v1/namespaces/{NAMESPACE}"
+        if "secret" in volume:
+            data = self.api.get(f"{core}/secrets/{volume['secret']['secretName']}")["data"]
+            return {file: base64.b64decode(content) for file, content in data.items()}
+        data = self.api.get(f"{core}/configmaps/{volume['configMap']['name']}")["data"]
+        return {file: content.encode() for file, content in data.items()}
 
     # --- the requests of the roles to the API server ------------------------------------------------------------------
     def requests(self) -> Counter[Request]:

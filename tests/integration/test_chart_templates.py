@@ -1,7 +1,8 @@
 """The objects that Helm renders from the chart, with various values."""
 
+import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from scheduler.cluster.kube.transport.sources import sources
 from scheduler.controllers.catalogue import make_controllers
 from scheduler.controllers.store import Store
 from scheduler.webhooks.routes import ServiceReference, configuration, name_of, routes
+from tests.integration import chart_values
 from tests.rights_in_use import ALL_VALUES
 
 pytestmark = pytest.mark.controlplane
@@ -387,7 +389,9 @@ def test_the_api_for_tenants_has_its_port_and_exactly_its_rights(render: Render)
         ("get", "apiservices", "v1alpha1.visibility.volcano-py.io"),
         ("patch", "apiservices", "v1alpha1.visibility.volcano-py.io"),
         ("list", "jobs"),
+        ("watch", "jobs"),
         ("list", "ascendjobs"),
+        ("watch", "ascendjobs"),
         ("list", "cronjobs"),
         ("list", "daemonsets"),
         ("list", "deployments"),
@@ -422,3 +426,180 @@ def test_roles_of_a_namespace_may_ask_the_scheduler(render: Render) -> None:
     rights = {(verb, kind) for rule in role["rules"] for verb in rule["verbs"] for kind in rule["resources"]}
     writes = {right for right in rights if right[0] not in ("get", "list", "watch")}
     assert writes == {("create", "runreviews")}  # a question: nothing is stored
+
+
+ROLES = ("scheduler", "controllers", "webhooks")
+
+
+def all_objects(helm: Path, options: Sequence[str]) -> list[Json]:
+    """The objects of `helm template`, with those of `helm test`."""
+    command: list[str | Path] = [helm, "template", RELEASE, CHART, f"--namespace={NAMESPACE}", *options]
+    command.append(f"--kube-version={build.kubernetes_version()}")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+@pytest.mark.parametrize(("name", "options"), chart_values.of_files())
+def test_labels_and_annotations_of_ones_own_are_on_all_objects(helm: Path, name: str, options: Sequence[str]) -> None:
+    own = ["--set=commonLabels.team=batch", "--set=commonAnnotations.owner=me"]
+    objects = all_objects(helm, [*options, *own])
+    assert objects, name
+    for each in objects:
+        where = f"{each['kind']} {each['metadata']['name']}"
+        labels, annotations = each["metadata"]["labels"], each["metadata"]["annotations"]
+        assert (labels["team"], annotations["owner"]) == ("batch", "me"), where
+        assert {"name", "instance", "part-of", "version", "managed-by"} <= recommended(labels), where
+        if each["kind"] == "Deployment":
+            assert each["spec"]["template"]["metadata"]["labels"]["team"] == "batch"
+            assert "team" not in each["spec"]["selector"]["matchLabels"]
+
+
+def recommended(labels: dict[str, str]) -> set[str]:
+    return {key.partition("/")[2] for key in labels if key.startswith("app.kubernetes.io/")}
+
+
+def test_a_label_that_the_chart_sets_is_refused(render: Render) -> None:
+    for value in ("commonLabels", "scheduler.podLabels", "serviceMonitor.labels"):
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            render(f"{value}.app\\.kubernetes\\.io/name=other")
+        assert "invalid propertyName 'app.kubernetes.io/name'" in refused.value.stderr
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_object_of_a_role_has_annotations_of_its_own(render: Render, role: str) -> None:
+    for kind in ("Deployment", "Service", "ServiceAccount"):
+        value = f"{kind[0].lower()}{kind[1:]}Annotations"
+        annotated = named(render(f"{role}.{value}.mine=yes", "commonAnnotations.all=one"), kind, role)["metadata"]
+        assert annotated["annotations"] == {"mine": "yes", "all": "one"}
+
+
+def test_the_pods_of_helm_test_run_where_their_values_say(helm: Path) -> None:
+    tolerations = [{"operator": "Exists"}]
+    objects = all_objects(
+        helm, ["--set=test.nodeSelector.disk=ssd", f"--set-json=test.tolerations={json.dumps(tolerations)}"]
+    )
+    pod = named(objects, "Pod", "test")["spec"]
+    script = pod["containers"][0]["command"][-1]
+    job = yaml.safe_load(script.partition("<<EOF\n")[2].partition("EOF\n")[0])
+    for spec in (pod, job["spec"]["tasks"][0]["template"]["spec"]):
+        assert (spec["nodeSelector"], spec["tolerations"]) == ({"disk": "ssd"}, tolerations)
+
+
+# --- NetworkPolicies --------------------------------------------------------------------------------------------------
+def test_there_are_no_network_policies_by_default(render: Render) -> None:
+    assert not [each for each in render() if each["kind"] == "NetworkPolicy"]
+
+
+@pytest.mark.parametrize("visibility", [False, True])
+@pytest.mark.parametrize("role", ROLES)
+def test_a_network_policy_opens_the_ports_of_the_service_and_no_others(
+    render: Render, role: str, visibility: bool
+) -> None:
+    objects = render("networkPolicy.enabled=true", f"scheduler.visibility.enabled={str(visibility).lower()}")
+    policy = named(objects, "NetworkPolicy", role)["spec"]
+    pod = named(objects, "Deployment", role)["spec"]["template"]["metadata"]
+    assert policy["podSelector"]["matchLabels"].items() <= pod["labels"].items()
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    served = {port["targetPort"] for port in named(objects, "Service", role)["spec"]["ports"]}
+    rules = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
+    assert rules.keys() == served <= {port["name"] for port in container(objects, role)["ports"]}
+    metrics = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    assert {name: peers for name, peers in rules.items() if peers} == {
+        "health" if role == "webhooks" else "metrics": metrics
+    }
+    assert policy["egress"] == [{"ports": [{"port": 443}, {"port": 6443}]}]
+
+
+def test_a_network_policy_names_the_addresses_of_api_servers_in_both_directions(render: Render) -> None:
+    objects = render(
+        "networkPolicy.enabled=true",
+        "networkPolicy.apiServer.peers[0].ipBlock.cidr=10.0.0.0/28",
+        "networkPolicy.apiServer.ports={6443}",
+        "networkPolicy.metricsFrom=null",
+    )
+    servers = [{"ipBlock": {"cidr": "10.0.0.0/28"}}]
+    policy = named(objects, "NetworkPolicy", "webhooks")["spec"]
+    assert policy["ingress"] == [{"ports": [{"port": "webhook"}], "from": servers}]
+    assert policy["egress"] == [{"ports": [{"port": 6443}], "to": servers}]
+    assert named(objects, "NetworkPolicy", "controllers")["spec"]["ingress"] == []
+
+
+def test_only_a_scheduler_with_a_source_of_usage_asks_name_servers(helm: Path, tmp_path: Path) -> None:
+    source = {"type": "prometheus", "address": "http://prometheus.monitoring:9090"}
+
+    def policies(kind: str, *options: str) -> list[list[Json]]:
+        configuration = tmp_path / "configuration"
+        configuration.write_text(yaml.safe_dump({"actions": "allocate", "metrics": {**source, "type": kind}}))
+        given = ["--set=networkPolicy.enabled=true", f"--set-file=scheduler.configuration={configuration}", *options]
+        objects = all_objects(helm, given)
+        return [named(objects, "NetworkPolicy", role)["spec"]["egress"] for role in ROLES]
+
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        policies("prometheus")
+    assert "http://prometheus.monitoring:9090: networkPolicy.schedulerEgress has to allow this" in refused.value.stderr
+    assert [len(rules) for rules in policies("prometheus_adaptor")] == [1, 1, 1]  # through the API server
+    usage = {"to": [{"namespaceSelector": {}}], "ports": [{"port": 9090}]}
+    scheduler, *others = policies("prometheus", f"--set-json=networkPolicy.schedulerEgress={json.dumps([usage])}")
+    assert [len(rules) for rules in others] == [1, 1]
+    assert scheduler[1] == usage
+    assert scheduler[2]["ports"] == [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
+
+
+# --- certificates -----------------------------------------------------------------------------------------------------
+CERT_MANAGER = ("certManager.enabled=true", "scheduler.visibility.enabled=true")
+
+
+def injected(found: Json) -> str:
+    """The Certificate whose authority cert-manager writes into an object."""
+    annotations = found["metadata"].get("annotations") or {}
+    return str(annotations.get("cert-manager.io/inject-ca-from", ""))
+
+
+def test_with_cert_manager_it_writes_certificates_and_authorities_and_the_program_may_not(render: Render) -> None:
+    objects = render(*CERT_MANAGER)
+    for role in ("webhooks", "scheduler"):
+        spec = named(objects, "Certificate", role)["spec"]
+        assert f"{RELEASE}-{role}.{NAMESPACE}.svc" in spec["dnsNames"]
+        assert spec["issuerRef"] == {"group": "cert-manager.io", "kind": "Issuer", "name": f"{RELEASE}-authority"}
+        volumes = named(objects, "Deployment", role)["spec"]["template"]["spec"]["volumes"]
+        assert {"name": "tls", "secret": {"secretName": spec["secretName"]}} in volumes
+        flags = [word.partition("=")[2] for word in container(objects, role)["args"] if "tls-" in word]
+        assert flags == ["/etc/volcano-py-tls/tls.crt", "/etc/volcano-py-tls/tls.key"]
+        trusting = {each["kind"] for each in objects if injected(each) == f"{NAMESPACE}/{RELEASE}-{role}"}
+        webhooks = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+        assert trusting == (webhooks if role == "webhooks" else {"APIService"})
+    (authority,) = [each for each in objects if each["kind"] == "Certificate" and each["spec"].get("isCA")]
+    assert authority["spec"]["secretName"] == named(objects, "Issuer", "authority")["spec"]["ca"]["secretName"]
+    assert authority["spec"]["issuerRef"]["name"] == named(objects, "Issuer", "authority-root")["metadata"]["name"]
+    allowed = {resource for rule in rules(objects, "") for resource in rule["resources"] if "get" in rule["verbs"]}
+    assert not allowed & {"apiservices", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+    assert [each["metadata"]["name"] for each in objects if each["kind"] == "Secret"] == [f"{RELEASE}-signing-key"]
+
+
+def test_an_issuer_of_the_cluster_signs_instead_of_an_authority_of_the_release(render: Render) -> None:
+    objects = render(*CERT_MANAGER, "certManager.issuerRef.name=mine", "certManager.issuerRef.kind=ClusterIssuer")
+    assert not [each for each in objects if each["kind"] == "Issuer"]
+    issuers = [each["spec"]["issuerRef"] for each in objects if each["kind"] == "Certificate"]
+    assert issuers == [{"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "mine"}] * 2
+
+
+def test_a_secret_of_ones_own_comes_before_cert_manager(render: Render) -> None:
+    objects = render(*CERT_MANAGER, "webhooks.tlsSecret=mine")
+    assert not [each for each in objects if each["kind"] == "Certificate" and "webhooks" in each["metadata"]["name"]]
+    assert any(each["kind"] == "Certificate" and "scheduler" in each["metadata"]["name"] for each in objects)
+    assert "--ca-cert-file=/etc/volcano-py-tls/ca.crt" in container(objects, "webhooks")["args"]
+
+
+def test_the_api_for_tenants_may_serve_a_certificate_of_another_program(render: Render) -> None:
+    objects = render("scheduler.visibility.enabled=true", "scheduler.visibility.tlsSecret=mine")
+    arguments = container(objects, "scheduler")["args"]
+    assert "--visibility-ca-cert-file=/etc/volcano-py-tls/ca.crt" in arguments
+    assert not any(word.startswith("--visibility-certificate-secret") for word in arguments)
+    secrets = [rule.get("resourceNames") for rule in rules(objects, "scheduler") if "secrets" in rule["resources"]]
+    assert secrets == [[f"{RELEASE}-signing-key"]]
+
+
+def test_without_cert_manager_none_of_its_objects_is_created(render: Render) -> None:
+    objects = render("scheduler.visibility.enabled=true")
+    assert not [each for each in objects if each["apiVersion"].startswith("cert-manager.io")]
+    assert not [each for each in objects if injected(each)]

@@ -14,19 +14,9 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret of the admission's certificate. */}}
-{{- define "volcano-py.certificateSecret" -}}
-{{ include "volcano-py.fullname" . }}-webhooks-certificate
-{{- end -}}
-
 {{/* The Secret of the key with which the scheduler signs its decisions. */}}
 {{- define "volcano-py.signingKeySecret" -}}
 {{ include "volcano-py.fullname" . }}-signing-key
-{{- end -}}
-
-{{/* The Secret of the certificate with which the scheduler answers tenants. */}}
-{{- define "volcano-py.visibilitySecret" -}}
-{{ include "volcano-py.fullname" . }}-scheduler-certificate
 {{- end -}}
 
 {{/* Labels of an object. Takes a dict of `root`, the chart's scope, and `role` ("" if the object belongs to no role). */}}
@@ -50,17 +40,42 @@ volcano-py/shard: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* Name, namespace and labels of a role's object. Takes the dict of the labels of an object. */}}
+{{/*
+The metadata of an object in a namespace. Takes a dict:
+  root         the chart's scope
+  role         the role of the object; "" if it belongs to none
+  shard        name of a shard of the scheduler, if there are several
+  suffix       follows the role in the name of the object
+  name         the name of the object, if it does not begin with the role
+  namespace    namespace of the object; by default that of the release
+  labels       further labels
+  annotations  annotations
+*/}}
 {{- define "volcano-py.metadata" -}}
-name: {{ include "volcano-py.fullname" .root }}-{{ .role }}{{ with .shard }}-{{ . }}{{ end }}
-namespace: {{ .root.Release.Namespace }}
-labels:
-  {{- include "volcano-py.labels" . | nindent 2 }}
+name: {{ default (include "volcano-py.roleName" .) .name }}
+namespace: {{ default .root.Release.Namespace .namespace }}
+{{ include "volcano-py.labelsAndAnnotations" . }}
 {{- end -}}
 
-{{/* Name and labels of an object without a namespace. Takes the dict of the labels of an object. */}}
+{{/* The metadata of an object without a namespace. Takes the dict of an object with one. */}}
 {{- define "volcano-py.clusterMetadata" -}}
-name: {{ include "volcano-py.fullname" .root }}-{{ .role }}
+name: {{ default (include "volcano-py.roleName" .) .name }}
+{{ include "volcano-py.labelsAndAnnotations" . }}
+{{- end -}}
+
+{{/* The name of the objects of a role. Takes the dict of an object. */}}
+{{- define "volcano-py.roleName" -}}
+{{ include "volcano-py.fullname" .root }}-{{ .role }}{{ with .shard }}-{{ . }}{{ end }}{{ with .suffix }}-{{ . }}{{ end }}
+{{- end -}}
+
+{{- define "volcano-py.labelsAndAnnotations" -}}
 labels:
   {{- include "volcano-py.labels" . | nindent 2 }}
+  {{- with merge dict (default dict .labels) .root.Values.commonLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge dict (default dict .annotations) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}

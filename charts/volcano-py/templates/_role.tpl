@@ -7,14 +7,14 @@ The Deployment of a role. Takes a dict:
   ports          a dict of names to container ports
   ready          path of the readiness probe
   configuration  whether the role has a ConfigMap, mounted at /etc/volcano-py
-  tlsSecret      name of a Secret with a certificate, mounted at /etc/volcano-py-tls; "" if there is none
+  tlsSecret      name of a Secret with a certificate that another program maintains, mounted at /etc/volcano-py-tls; "" if there is none
 */}}
 {{- define "volcano-py.deployment" -}}
 {{- $values := index .root.Values .role -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
-  {{- include "volcano-py.metadata" . | nindent 2 }}
+  {{- include "volcano-py.metadata" (merge (dict "annotations" $values.deploymentAnnotations) .) | nindent 2 }}
 spec:
   replicas: {{ $values.replicas }}
   selector:
@@ -26,7 +26,7 @@ spec:
         {{- include "volcano-py.selector" . | nindent 8 }}
         app.kubernetes.io/part-of: volcano-py
         app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-        {{- with $values.podLabels }}
+        {{- with merge dict $values.podLabels .root.Values.commonLabels }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
       {{- with $values.podAnnotations }}
@@ -183,11 +183,8 @@ spec:
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  {{- include "volcano-py.metadata" . | nindent 2 }}
-  {{- with (index .root.Values .role).serviceAccountAnnotations }}
-  annotations:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- $annotations := (index .root.Values .role).serviceAccountAnnotations }}
+  {{- include "volcano-py.metadata" (merge (dict "annotations" $annotations) .) | nindent 2 }}
 {{- end -}}
 
 {{/* Binds a ClusterRole to the ServiceAccount of the role, which has its name. Takes a dict of `root` and `role`. */}}

@@ -109,6 +109,13 @@ def test_the_web_page_needs_an_address() -> None:
     assert "--visibility-page needs --visibility-address" in result.stderr
 
 
+@pytest.mark.parametrize("flag", ["tls-cert-file", "tls-private-key-file", "ca-cert-file"])
+def test_a_part_of_the_files_of_a_certificate_is_refused(flag: str) -> None:
+    result = CliRunner().invoke(main, ["scheduler", "--visibility-address=:8443", f"--visibility-{flag}=x"])
+    assert result.exit_code == 2
+    assert "--visibility-tls-cert-file and --visibility-tls-private-key-file go together" in result.stderr
+
+
 def test_modes_of_sharding(tmp_path: Path) -> None:
     soft = CliRunner().invoke(main, ["scheduler", "--scheduler-sharding-mode=soft"])
     assert soft.exit_code == 2

@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scheduler.cli.main import main
-from scheduler.cluster.kube.admission.role import CertificateFiles, CertificateSecret, RoleSettings
+from scheduler.cluster.kube.admission.role import RoleSettings
+from scheduler.cluster.kube.serving.certificate_sources import CertificateFiles, CertificateSecret
 from scheduler.webhooks.contract import CardOverGrant, WebhookSettings
 from scheduler.webhooks.routes import BINARY_DEFAULT
 

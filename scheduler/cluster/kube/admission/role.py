@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -24,7 +23,11 @@ from scheduler.cluster.kube.process.process import Process
 from scheduler.cluster.kube.process.reload import ReloadedFile
 from scheduler.cluster.kube.process.settings import ProcessSettings
 from scheduler.cluster.kube.process.waiting import cancel, unless_stopped
-from scheduler.cluster.kube.serving.certificate_sources import CertificateSource, FileSource, SecretSource
+from scheduler.cluster.kube.serving.certificate_sources import (
+    CertificateFiles,
+    CertificateSecret,
+    certificate_source,
+)
 from scheduler.cluster.kube.serving.tls import CertificateReloader, ServingContext
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.cluster.kube.transport.ratelimit import Backoff
@@ -43,22 +46,6 @@ DRAIN_SECONDS: Final = 5.0
 """Maximum seconds for which a stopping process keeps serving, since API servers notice late that it is stopping."""
 _NEED_NAMESPACES: Final = frozenset({"/podgroups/mutate"})
 log = structlog.get_logger(__name__)
-
-
-class CertificateFiles(msgspec.Struct, frozen=True):
-    """Paths of certificate files. An empty ``bundle`` means that another program sets the CA bundles of the webhook
-    configurations."""
-
-    certificate: str
-    key: str
-    bundle: str
-
-
-class CertificateSecret(msgspec.Struct, frozen=True):
-    """The Secret of the certificate, and the hosts that it is valid for."""
-
-    name: str
-    hosts: tuple[str, ...]
 
 
 class RoleSettings(msgspec.Struct, frozen=True):
@@ -123,15 +110,8 @@ class AdmissionProcess:
             review_handler, settings.routes, settings.host, settings.port, shutdown_timeout=settings.graceful_shutdown
         )
         bundles = BundleInjector(client, settings.routes, settings.url, settings.namespace, metrics)
-        self._certificates = CertificateReloader(self._source(), bundles, self._tls, metrics.certificate_end)
-
-    def _source(self) -> CertificateSource:
-        certificates = self._settings.certificates
-        if isinstance(certificates, CertificateFiles):
-            return FileSource(certificates.certificate, certificates.key, certificates.bundle)
-        return SecretSource(
-            self._client, self._settings.namespace, certificates.name, certificates.hosts, lambda: datetime.now(UTC)
-        )
+        source = certificate_source(settings.certificates, client, settings.namespace)
+        self._certificates = CertificateReloader(source, bundles, self._tls, metrics.certificate_end)
 
     def _report(self, malformed: Malformed, ref: ObjectRef) -> None:
         """Logs a malformed object; the scheduler records the Event."""

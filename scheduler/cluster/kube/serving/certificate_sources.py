@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Callable, Collection
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -40,6 +40,22 @@ class ServingCertificate(msgspec.Struct, frozen=True):
     key: bytes
     bundle: bytes
     """The CA certificates that clients must trust; empty if another program configures the clients."""
+
+
+class CertificateFiles(msgspec.Struct, frozen=True):
+    """Paths of certificate files that another program maintains. An empty ``bundle`` means that it also writes the CA
+    bundle into the objects that make API servers trust the server."""
+
+    certificate: str
+    key: str
+    bundle: str
+
+
+class CertificateSecret(msgspec.Struct, frozen=True):
+    """The Secret of a certificate that the replicas maintain, and the hosts that it is valid for."""
+
+    name: str
+    hosts: tuple[str, ...]
 
 
 class CertificateSource(Protocol):
@@ -136,6 +152,15 @@ class SecretSource:
             raise
         log.info("certificates written", secret=f"{self._namespace}/{self._name}")
         return True
+
+
+def certificate_source(
+    certificates: CertificateFiles | CertificateSecret, client: ApiClient, namespace: str
+) -> CertificateSource:
+    """The source of a certificate. ``namespace``: of the Secret."""
+    if isinstance(certificates, CertificateFiles):
+        return FileSource(certificates.certificate, certificates.key, certificates.bundle)
+    return SecretSource(client, namespace, certificates.name, certificates.hosts, lambda: datetime.now(UTC))
 
 
 def _decoded(data: dict[str, str]) -> dict[str, bytes]:

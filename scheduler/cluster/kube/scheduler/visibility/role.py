@@ -8,7 +8,6 @@ import base64
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -20,7 +19,7 @@ from scheduler.cluster.kube.scheduler.visibility.overviews import Overviews
 from scheduler.cluster.kube.scheduler.visibility.page import WebPage
 from scheduler.cluster.kube.scheduler.visibility.server import VisibilityServer
 from scheduler.cluster.kube.scheduler.visibility.user import FrontProxyError, read_front_proxy
-from scheduler.cluster.kube.serving.certificate_sources import SecretSource
+from scheduler.cluster.kube.serving.certificate_sources import CertificateFiles, CertificateSecret, certificate_source
 from scheduler.cluster.kube.serving.tls import CertificateReloader, ServingContext
 from scheduler.cluster.kube.transport.client import MERGE_PATCH, ApiClient
 from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS, RequestError
@@ -44,11 +43,8 @@ class VisibilitySettings(msgspec.Struct, frozen=True):
     """The address to listen on; None: all."""
     port: int
     namespace: str
-    """The namespace of the Service and of the Secret."""
-    service: str
-    """Name of the Service through which API servers reach this process."""
-    secret: str
-    """Name of the Secret of the certificate, which the replicas share."""
+    """The namespace of the Secret of the certificate."""
+    certificates: CertificateFiles | CertificateSecret
     worker: Worker
     take_overview: Callable[[Session], Overview] | None = None
     """Takes the overview of a session for the web page; None: the page is not served."""
@@ -109,8 +105,7 @@ class Visibility(SessionObserver):
             page = WebPage(client, self._overviews, own)
         self._server = VisibilityServer(client, self._answers, own, page=page)
         self._tls = ServingContext(client_certificates=True)
-        hosts = tuple(f"{settings.service}.{settings.namespace}.{end}" for end in ("svc", "svc.cluster.local"))
-        source = SecretSource(client, settings.namespace, settings.secret, hosts, lambda: datetime.now(UTC))
+        source = certificate_source(settings.certificates, client, settings.namespace)
         self._certificates = CertificateReloader(source, ApiServiceBundle(client), self._tls, own.certificate_end)
         self._maintaining: asyncio.Task[None] | None = None
         self._problem = ""

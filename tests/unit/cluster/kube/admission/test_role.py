@@ -5,9 +5,10 @@ from typing import cast
 
 import pytest
 
-from scheduler.cluster.kube.admission.role import AdmissionProcess, CertificateFiles, RoleSettings
+from scheduler.cluster.kube.admission.role import AdmissionProcess, RoleSettings
 from scheduler.cluster.kube.process import liveness
 from scheduler.cluster.kube.process.reload import ReloadedFile
+from scheduler.cluster.kube.serving.certificate_sources import CertificateFiles
 from scheduler.cluster.kube.transport.credentials import Credentials
 from scheduler.webhooks.contract import WebhookSettings
 from scheduler.webhooks.resource_groups import parse_resource_groups

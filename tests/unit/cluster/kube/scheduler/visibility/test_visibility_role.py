@@ -5,6 +5,8 @@ import base64
 import ssl
 import sys
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -20,12 +22,15 @@ from scheduler.cluster.kube.scheduler.visibility.role import (
     VisibilitySettings,
 )
 from scheduler.cluster.kube.scheduler.visibility.server import PREFIX
+from scheduler.cluster.kube.serving.certificate_sources import CertificateFiles, CertificateSecret
+from scheduler.cluster.kube.serving.certificates import renewed, to_pem
 from scheduler.framework.session import Session
 from scheduler.observability.overview import Overview, QueueRow
 from scheduler.observability.role_metrics import RoleMetrics
 from tests.unit.cluster.kube.fake_api import Answer, Call, FakeApi, refusal, serving
 
 SECRET = "/api/v1/namespaces/volcano-system/secrets/certificate"
+CREATED = CertificateSecret("certificate", ("scheduler.volcano-system.svc",))
 IDLE = Worker(("true",), {})
 """Answers nothing."""
 PROXY = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
@@ -94,7 +99,7 @@ def test_it_serves_with_a_certificate_that_the_api_service_trusts() -> None:
         async with serving() as (api, client):
             objects = Objects(api)
             api.answer("GET", PROXY, {"data": {}})
-            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", "scheduler", "certificate", IDLE)
+            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", CREATED, IDLE)
             visibility = Visibility(settings, client, RoleMetrics())
             await visibility.start()
             try:
@@ -120,7 +125,7 @@ def test_scheduling_goes_on_while_the_api_server_refuses_everything() -> None:
         async with serving() as (api, client):
             objects = Objects(api)
             objects.failing = True
-            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", "scheduler", "certificate", IDLE)
+            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", CREATED, IDLE)
             visibility = Visibility(settings, client, RoleMetrics())
             await visibility.start()
             while not api.calls:
@@ -145,7 +150,6 @@ def test_the_page_of_a_standby_is_made_from_a_copy_of_the_cluster() -> None:
         "    print(json.dumps({'status': 200, 'body': body, 'number': question['number']}), flush=True)\n"
     )
     worker = Worker((sys.executable, "-c", program), {})
-    names = ("volcano-system", "scheduler", "certificate")
 
     async def scenario() -> None:
         async with serving() as (api, client):
@@ -154,7 +158,7 @@ def test_the_page_of_a_standby_is_made_from_a_copy_of_the_cluster() -> None:
             status = {"authenticated": True, "user": {"username": "admin"}}
             api.answer("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"status": status})
             api.answer("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"status": {"allowed": True}})
-            settings = VisibilitySettings("127.0.0.1", 0, *names, worker, overview_of_a_session)
+            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", CREATED, worker, overview_of_a_session)
             visibility = Visibility(settings, client, RoleMetrics(), lambda: True)
             await visibility.start()
             try:
@@ -172,5 +176,32 @@ def test_the_page_of_a_standby_is_made_from_a_copy_of_the_cluster() -> None:
                 assert (found["at"], set(found["queues"]["set"])) == (7.0, {"gold"})
             finally:
                 await visibility.close()
+
+    run(scenario)
+
+
+def test_a_certificate_in_files_is_served_and_without_an_authority_nothing_is_written(tmp_path: Path) -> None:
+    pem = to_pem(renewed(None, CREATED.hosts, datetime.now(UTC)))
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).write_bytes(pem[name])
+    files = CertificateFiles(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"), "")
+
+    async def scenario() -> None:
+        async with serving() as (api, client):
+            api.answer("GET", PROXY, {"data": {}})
+            settings = VisibilitySettings("127.0.0.1", 0, "volcano-system", files, IDLE)
+            visibility = Visibility(settings, client, RoleMetrics())
+            await visibility.start()
+            try:
+                while not api.to("GET", PROXY):
+                    await asyncio.sleep(0.01)
+                trusts_ca = ssl.create_default_context(cadata=pem["ca.crt"].decode())
+                url = f"https://127.0.0.1:{visibility.port}{PREFIX}"
+                options: dict[str, Any] = {"ssl": trusts_ca, "server_hostname": CREATED.hosts[0]}
+                async with aiohttp.ClientSession() as session, session.get(url, **options) as answer:
+                    assert answer.status == 200
+            finally:
+                await visibility.close()
+            assert {call.path for call in api.calls} == {PROXY}  # neither a Secret nor the APIService
 
     run(scenario)
