@@ -17,6 +17,7 @@ from controlplane import build
 from controlplane.client import ApiError, Client
 from controlplane.manifests import CHART, NAMESPACE, RELEASE
 from scheduler.api.kinds import QUEUE, SECRET, VCJOB, Kind, object_path
+from scheduler.api.names import SIGNING_KEY_SECRET
 from scheduler.cluster.kube.serving.certificates import renewed, to_pem
 from tests.integration import chart_values
 from tests.integration.installation import Installation, started_installation
@@ -169,10 +170,11 @@ def test_the_program_serves_certificates_of_cert_manager(installation: Installat
         api.create(QUEUE.path, body(QUEUE, "a", {"parent": "a"}))
     api.wait(API_SERVICE, lambda found: {"Available": "True"} in conditions(found), 60)
     requests = installation.requests()
-    assert [request for request in requests if request[-1] == 403] == []
+    assert [str(request) for request in requests if request.forbidden] == []
     maintained = ("apiservices", "mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-    assert [request for request in requests if request[3] in maintained] == []
-    assert {request[0] for request in requests if request[3] == "secrets"} == {f"{RELEASE}-scheduler"}  # signing key
+    assert [str(request) for request in requests if request.resource in maintained] == []
+    secrets = {request.name for request in requests if request.resource == "secrets"}
+    assert secrets == {SIGNING_KEY_SECRET}  # neither role reads the Secret of its certificate from the API server
 
 
 def issue(api: Client, role: str) -> str:

@@ -524,22 +524,52 @@ def test_a_network_policy_names_the_addresses_of_api_servers_in_both_directions(
     assert named(objects, "NetworkPolicy", "controllers")["spec"]["ingress"] == []
 
 
-def test_only_a_scheduler_with_a_source_of_usage_asks_name_servers(helm: Path, tmp_path: Path) -> None:
-    source = {"type": "prometheus", "address": "http://prometheus.monitoring:9090"}
+PROMETHEUS = {"type": "prometheus", "address": "http://prometheus.monitoring:9090"}
+EXTENDER = [
+    {"plugins": [{"name": "gang"}, {"name": "extender", "arguments": {"extender.urlPrefix": "http://extender:80"}}]}
+]
 
-    def policies(kind: str, *options: str) -> list[list[Json]]:
-        configuration = tmp_path / "configuration"
-        configuration.write_text(yaml.safe_dump({"actions": "allocate", "metrics": {**source, "type": kind}}))
-        given = ["--set=networkPolicy.enabled=true", f"--set-file=scheduler.configuration={configuration}", *options]
+
+@pytest.fixture
+def egress(helm: Path, tmp_path: Path) -> Callable[..., list[list[Json]]]:
+    """Returns the rules of egress of each role for a configuration of the scheduler and options of Helm."""
+
+    def rendered(configuration: Json, *options: str) -> list[list[Json]]:
+        path = tmp_path / "configuration"
+        path.write_text(yaml.safe_dump({"actions": "allocate", **configuration}), encoding="utf-8")
+        given = ["--set=networkPolicy.enabled=true", f"--set-file=scheduler.configuration={path}", *options]
         objects = all_objects(helm, given)
         return [named(objects, "NetworkPolicy", role)["spec"]["egress"] for role in ROLES]
 
+    return rendered
+
+
+@pytest.mark.parametrize(
+    ("configuration", "named_system"),
+    [({"metrics": PROMETHEUS}, "http://prometheus.monitoring:9090"), ({"tiers": EXTENDER}, "http://extender:80")],
+)
+def test_a_system_that_the_scheduler_asks_needs_a_rule(
+    egress: Callable[..., list[list[Json]]], configuration: Json, named_system: str
+) -> None:
     with pytest.raises(subprocess.CalledProcessError) as refused:
-        policies("prometheus")
-    assert "http://prometheus.monitoring:9090: networkPolicy.schedulerEgress has to allow this" in refused.value.stderr
-    assert [len(rules) for rules in policies("prometheus_adaptor")] == [1, 1, 1]  # through the API server
+        egress(configuration)
+    assert f"scheduler.configuration names {named_system}: networkPolicy.schedulerEgress" in refused.value.stderr
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [{"metrics": {**PROMETHEUS, "type": "prometheus_adaptor"}}, {"metrics": 1, "tiers": [2, {"plugins": [3]}]}],
+)
+def test_what_the_api_server_answers_and_what_is_malformed_needs_no_rule(
+    egress: Callable[..., list[list[Json]]], configuration: Json
+) -> None:
+    assert [len(rules) for rules in egress(configuration)] == [1, 1, 1]
+
+
+def test_only_a_scheduler_that_asks_other_systems_asks_name_servers(egress: Callable[..., list[list[Json]]]) -> None:
     usage = {"to": [{"namespaceSelector": {}}], "ports": [{"port": 9090}]}
-    scheduler, *others = policies("prometheus", f"--set-json=networkPolicy.schedulerEgress={json.dumps([usage])}")
+    option = f"--set-json=networkPolicy.schedulerEgress={json.dumps([usage])}"
+    scheduler, *others = egress({"metrics": PROMETHEUS, "tiers": EXTENDER}, option)
     assert [len(rules) for rules in others] == [1, 1]
     assert scheduler[1] == usage
     assert scheduler[2]["ports"] == [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
