@@ -174,9 +174,40 @@ lock: ## Refresh requirements.lock and requirements-runtime.lock (UPGRADE=1 for 
 	  echo "a lock file names a host" >&2; exit 1; \
 	fi
 
+.PHONY: wheels
+wheels: ## Check that all locked packages have wheels for the image's architectures and all supported Pythons
+	@set -eu; \
+	scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(PYTHON) -m venv "$$scratch/venv"; \
+	"$$scratch/venv/bin/python" -m pip install --quiet uv==$(UV_VERSION); \
+	for python in 3.11 3.12 3.13 3.14; do \
+	  for machine in x86_64 aarch64; do \
+	    "$$scratch/venv/bin/uv" pip compile --quiet --no-deps --only-binary :all: --python-version $$python \
+	      --python-platform $$machine-manylinux_2_28 -o "$$scratch/found" requirements-runtime.lock >/dev/null; \
+	    echo "Python $$python, $$machine: $$(grep -c '==' "$$scratch/found") packages"; \
+	  done; \
+	done
+
+# The builder of images; podman and buildah take the same arguments.
+BUILDER ?= docker
+
 .PHONY: image
-image: ## Build the container image (IMAGE=name:tag)
-	docker build -t $(IMAGE) .
+image: ## Build the container image (IMAGE=name:tag, BUILDER=docker, podman or buildah)
+	$(BUILDER) build --tag $(IMAGE) .
+
+.PHONY: image-platforms
+image-platforms: ## Build the image for linux/amd64 and linux/arm64 with docker buildx, and push it (IMAGE=registry/name:tag)
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) docker buildx build --platform linux/amd64,linux/arm64 \
+	  --output type=image,name=$(IMAGE),push=true,rewrite-timestamp=true .
+
+.PHONY: sbom
+sbom: $(READY) ## Write the software bill of materials of the packages in the image to build/sbom.cdx.json (CycloneDX)
+	@set -eu; \
+	mkdir -p build; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(PY) -m pip install --quiet --no-deps --no-compile --require-hashes --target "$$scratch" -r requirements-runtime.lock; \
+	$(PY) -m pip install --quiet --upgrade --no-deps --no-compile --no-build-isolation --target "$$scratch" .; \
+	$(PY) -m image.prune "$$scratch"; \
+	$(PY) -m image.sbom "$$scratch" >build/sbom.cdx.json
 
 # kind is built if it is not installed; kubectl and helm are those of the PATH, else those of `make controlplane`.
 .PHONY: kind-up kind-test kind-down
