@@ -67,6 +67,21 @@ test-fast: $(READY) ## Run the tests that need no control plane and are not slow
 test-npu: $(READY) ## Run the property tests of NPU chips with 1,000 random clusters per family
 	NPU_EXAMPLES=1000 $(PYTEST) --dist load $(PARALLEL) tests/property/test_npu_sessions.py $(PYTEST_ARGS)
 
+# Histories of faults on a real API server (docs/reliability.md). Logs of the programs are in build/faults.
+HISTORIES ?= 500
+SEED ?=
+MINUTES ?= 30
+faults soak: export PYTHONDONTWRITEBYTECODE :=
+faults soak: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+
+.PHONY: faults
+faults: controlplane ## Run histories of faults on a real API server (HISTORIES=500; SEED=...: one of them again)
+	$(PY) -m tests.faults.run --logs build/faults $(if $(SEED),--seed $(SEED),--histories $(HISTORIES))
+
+.PHONY: soak
+soak: controlplane ## Run histories with faults of requests for 30 minutes; memory and times of sessions have to stay flat
+	$(PY) -m tests.faults.run --logs build/faults --minutes $(MINUTES)
+
 .PHONY: test-python
 test-python: controlplane ## Run the fast tests and the tests on a real API server with another Python: PYTHON=python3.13 VENV=.venv-3.13
 	$(PYTEST) $(PARALLEL) --hypothesis-profile fast -m 'not slow' tests/integration tests/scenarios tests/unit $(PYTEST_ARGS)

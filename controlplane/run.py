@@ -71,7 +71,8 @@ class ControlPlane:
 
     Use it as a context manager, or call `start` and `stop`. Once started, `url` is the address of the API server,
     `kubeconfig` the file of a cluster administrator, `admin` a JSON client under that identity, `authority` the
-    certificate authority that signed the server's certificate (and can sign one for an admission webhook).
+    certificate authority that signed the server's certificate (and can sign one for an admission webhook), `etcd_port`
+    the port of etcd's client URL.
 
     `logs`: directory for one log file per process; by default inside the temporary directory, gone after `stop`.
     `fairness`: whether the API server applies priority and fairness and its limits of requests in flight. Off by
@@ -138,7 +139,7 @@ class ControlPlane:
         atexit.register(self.stop)
         self.logs = (self._given_logs or self.directory / "logs").resolve()
         self.logs.mkdir(parents=True, exist_ok=True)
-        secure_port, etcd_port, peer_port = free_ports(3)
+        secure_port, self.etcd_port, peer_port = free_ports(3)
         self.url = f"https://127.0.0.1:{secure_port}"
         self.authority = Authority(self.directory)
         self._reviewer = self._cleanup.enter_context(TokenReviewer(self.directory))
@@ -146,8 +147,9 @@ class ControlPlane:
         self.kubeconfig = self.kubeconfig_for("test-administrator", _ADMINISTRATORS)
         token = json.loads(self.kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
         self.admin = Client("127.0.0.1", secure_port, token, self.authority.client_context())
-        self._spawn("etcd", self._etcd_options(etcd_port, peer_port))
-        self._apiserver = self._apiserver_command(secure_port, etcd_port)
+        self._etcd = self._etcd_options(self.etcd_port, peer_port)
+        self._spawn("etcd", [*self._unpacked(), *self._etcd])
+        self._apiserver = self._apiserver_command(secure_port, self.etcd_port)
         self._start_apiserver()
 
     def restart_apiserver(self) -> None:
@@ -155,18 +157,27 @@ class ControlPlane:
         self.process(build.APISERVER).stop()
         self._start_apiserver()
 
+    def restart_etcd(self) -> None:
+        """Kill etcd, start another one on the same data and wait until the API server is ready."""
+        self.process("etcd").stop(grace=0.0)
+        self._spawn("etcd", self._etcd)
+        self.process(build.APISERVER).wait_until(self._ready, self._timeout)
+
     def _start_apiserver(self) -> None:
         self._spawn(build.APISERVER, self._apiserver).wait_until(self._ready, self._timeout)
 
+    def _unpacked(self) -> list[str]:
+        """Unpacks the given data. Returns the options of the first etcd that uses them."""
+        if self._data is None:
+            return []
+        with tarfile.open(self._data) as archive:
+            archive.extractall(self.directory, filter="tar")
+        # The data names the ports of the etcd that wrote it. Later, the option would drop writes that are not known to
+        # be committed when etcd is killed.
+        return ["--force-new-cluster"]
+
     def _etcd_options(self, port: int, peer_port: int) -> list[str]:
-        options = []
-        if self._data is not None:
-            with tarfile.open(self._data) as archive:
-                archive.extractall(self.directory, filter="tar")
-            # The data names the ports of the etcd that wrote it.
-            options.append("--force-new-cluster")
         return [
-            *options,
             f"--data-dir={self.directory / ETCD_DATA}",
             f"--listen-client-urls=http://127.0.0.1:{port}",
             f"--advertise-client-urls=http://127.0.0.1:{port}",

@@ -37,6 +37,13 @@ def seconds_of(timestamp: str | None) -> float:
     return parse_timestamp(timestamp) or 0.0
 
 
+def seconds_left(due: float, now: float, pause: float) -> float:
+    """Returns the seconds until the end of a pause of ``pause`` seconds that ends at ``due``; 0 if it is over. A pause
+    of which more is left than its length is over as well: the clock was set back since it began."""
+    left = due - now
+    return left if 0 < left <= pause + 1.0 else 0.0
+
+
 _UNITS: Final = {
     "ns": Decimal("1e-9"), "us": Decimal("1e-6"), "µs": Decimal("1e-6"), "μs": Decimal("1e-6"), "ms": Decimal("1e-3"),
     "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600),

@@ -141,6 +141,12 @@ class ReconcileQueue:
         self._missed.discard(item)  # it is retried after the pause
         self._release(item)
 
+    def clock_set_back(self, seconds: float) -> None:
+        """Moves all retries, because the clock of the callers was set back: the pauses must not become longer."""
+        self._due = {item: due - seconds for item, due in self._due.items()}
+        self._timers = [(due - seconds, number, item) for due, number, item in self._timers]
+        self._not_before = {item: earliest - seconds for item, earliest in self._not_before.items()}
+
     def retry_failed(self, now: float) -> None:
         """Ends the pauses of all objects that failed."""
         for item in self._failures:

@@ -30,7 +30,7 @@ from scheduler.api.kinds import ACJOB, CONFIG_MAP, POD, POD_GROUP, QUEUE, SERVIC
 from scheduler.api.objects import ENDED_PHASES, Pod, is_controlled_by
 from scheduler.api.quantity import QuantityError
 from scheduler.api.scheduling import PodGroup
-from scheduler.api.times import parse_timestamp
+from scheduler.api.times import parse_timestamp, seconds_left
 from scheduler.controllers.acjob.environment import CLUSTERD, CLUSTERD_DOMAIN, CLUSTERD_NAMESPACE, Addresses
 from scheduler.controllers.acjob.hot_switch import next_steps, places
 from scheduler.controllers.acjob.manifests import RolePod, group_name, members, pod, pod_group, pod_name, service
@@ -124,8 +124,8 @@ class AscendJobReconciler:
         policy = job.spec.run_policy
         if job.is_finished:
             return self._clean_up()
-        if self._now < self._state.due:
-            return Plan(after=self._state.due - self._now)
+        if left := seconds_left(self._state.due, self._now, _PAUSE):
+            return Plan(after=left)
         try:
             roles = roles_of(job)
             self._check_queue()
@@ -224,7 +224,7 @@ class AscendJobReconciler:
         job, state, service = self._job, self._state, service_of(self._job)
         if service is None:
             return False
-        if self._now >= state.rule_due:
+        if not seconds_left(state.rule_due, self._now, _RULE_PAUSE):
             state.rule_due = self._now + _RULE_PAUSE
             plan.then(Read(CONFIG_MAP, service.namespace, service.rule)).after = 0.0
             return True

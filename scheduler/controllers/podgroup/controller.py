@@ -14,6 +14,7 @@ from scheduler.api.kinds import POD, POD_GROUP, find_kind
 from scheduler.api.names import GROUP_NAME, PODGROUP_PREFIX
 from scheduler.api.objects import ENDED_PHASES, KubeObject, Pod
 from scheduler.api.scheduling import PodGroup
+from scheduler.api.times import seconds_left
 from scheduler.controllers.controller import Controller, observes
 from scheduler.controllers.effects import Create, Delete, Effect, Json, Patch, Plan, diff
 from scheduler.controllers.podgroup.manifest import (
@@ -136,8 +137,8 @@ class PodGroupController(Controller):
         written = [] if want is None else _written(group, model, want)
         if self._head_start and want is not None and want.plain and (group is None or not written):
             due = self._head_starts.setdefault(key, now + self._head_start)
-            if now < due:
-                return Plan(after=due - now)
+            if left := seconds_left(due, now, self._head_start):
+                return Plan(after=left)
         self._head_starts.pop(key, None)
         body: Json = {"metadata": {"annotations": {GROUP_NAME: key[1]}}}
         named = [Patch(POD, key[0], pod.metadata.name, body, pod.metadata.uid) for pod in pods]

@@ -21,6 +21,7 @@ from scheduler.api.names import (
     RANK_TABLE_VOLUME,
 )
 from scheduler.api.objects import ConfigMap, KubeObject, Pod
+from scheduler.api.times import seconds_left
 from scheduler.controllers.controller import Controller, latest, observes
 from scheduler.controllers.effects import (
     NOT_OURS,
@@ -115,8 +116,8 @@ class RankTableController(Controller):
     # --- planning -----------------------------------------------------------------------------------------------------
     def plan(self, key: Key, now: float) -> Plan:
         due = self._planned.get(key, 0.0) + PLAN_PAUSE
-        if now < due:
-            return Plan(after=due - now)
+        if left := seconds_left(due, now, PLAN_PAUSE):
+            return Plan(after=left)
         communicators = list(self._communicators.of(key))
         if not communicators:
             return self._forget(key)
@@ -144,8 +145,8 @@ class RankTableController(Controller):
         if not writes_map and not writes_file:
             return Plan()
         due = self._changed.get(key, 0.0) + PAUSE
-        if now < due:
-            return Plan(after=due - now)
+        if left := seconds_left(due, now, PAUSE):
+            return Plan(after=left)
         self._changed[key] = now
         fresh = last is None or (last.version in ("", FIRST_VERSION) and not _is_completed(last.in_map))
         version = FIRST_VERSION if fresh else str(int(now))

@@ -4,7 +4,14 @@ import time
 
 import pytest
 
-from scheduler.api.times import DurationError, format_duration, format_timestamp, parse_duration, parse_timestamp
+from scheduler.api.times import (
+    DurationError,
+    format_duration,
+    format_timestamp,
+    parse_duration,
+    parse_timestamp,
+    seconds_left,
+)
 
 
 def test_a_timestamp_is_written_without_fractions_and_read_again() -> None:
@@ -55,3 +62,9 @@ def test_a_text_that_go_does_not_parse_is_an_error(text: str) -> None:
 def test_seconds_are_formatted_as_go_does(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
     assert parse_duration(text) == pytest.approx(seconds, abs=0.001)
+
+
+def test_a_pause_is_over_at_its_end_and_when_the_clock_was_set_back() -> None:
+    assert seconds_left(110.0, 108.0, 10.0) == 2.0
+    assert seconds_left(110.0, 110.0, 10.0) == 0.0
+    assert seconds_left(110.0, 110.0 - 3600, 10.0) == 0.0

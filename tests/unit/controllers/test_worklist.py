@@ -241,3 +241,16 @@ def test_an_object_whose_plan_had_a_problem_is_reconciled_as_soon_as_it_changes(
     worklist.observe(QUEUE, named("q"), named("q"), 0.01)
 
     assert worklist.take(0.01) == item
+
+
+def test_pauses_keep_their_length_when_the_clock_is_set_back() -> None:
+    worklist, _ = worklist_with("q")
+    worklist.fail(taken(worklist, 1000.0), None, "failed", 1000.0)
+    pause = due(worklist) - 1000.0
+
+    worklist.clock_set_back(600.0)
+
+    assert due(worklist) == 400.0 + pause
+    worklist.observe(QUEUE, None, named("q"), 400.0)
+    assert worklist.take(400.0) is None, "a failed object waits even if it changes"
+    assert taken(worklist, 400.0 + pause).key[1] == "q"

@@ -37,6 +37,8 @@ from scheduler.observability.role_metrics import ControllerMetrics
 
 BATCH = 50
 """Reconciliations without a pause; after them watches and the lease get their turn."""
+CLOCK_STEP = 1.0
+"""Seconds by which the clock has to change against a clock that cannot be set, to count as set."""
 _FILE = "File"
 """The kind of files in metrics."""
 log = structlog.get_logger(__name__)
@@ -71,6 +73,8 @@ class ReconcileLoop:
     ) -> None:
         """``writes``: effects in flight; ``progress``: called in every iteration of the loop."""
         self._progress = progress
+        self._clock_ahead = time.time() - time.monotonic()
+        """Seconds by which the clock is ahead of a clock that cannot be set."""
         self._worklist = worklist
         self._receiver = receiver
         self._executor = executor
@@ -89,6 +93,7 @@ class ReconcileLoop:
             self._progress()
             self._metrics.waiting.set(len(self._worklist))
             self._receiver.changed.clear()
+            self._follow_clock()
             for _ in range(BATCH):
                 item = self._worklist.take(time.time())
                 if item is None:
@@ -103,6 +108,16 @@ class ReconcileLoop:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._receiver.changed.wait()
+
+    def _follow_clock(self) -> None:
+        """Keeps the length of pauses when the clock was set back. If it was set forward, they are over early."""
+        ahead = time.time() - time.monotonic()
+        back = self._clock_ahead - ahead
+        if back > CLOCK_STEP:
+            log.warning("the clock was set back", seconds=round(back, 1))
+            self._worklist.clock_set_back(back)
+        if abs(back) > CLOCK_STEP:
+            self._clock_ahead = ahead
 
     async def drain(self, seconds: float) -> bool:
         """Waits for the plans and deferrable writes in flight; returns whether all plans finished in time."""

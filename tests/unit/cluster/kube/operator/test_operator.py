@@ -3,6 +3,7 @@ has the result."""
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any, cast
@@ -668,6 +669,22 @@ def _answering(status: int, reason: str, message: str = "no") -> Any:
 
 
 # --- what must not stop the others ------------------------------------------------------------------------------------
+def test_an_object_that_failed_is_reconciled_again_soon_although_the_clock_is_set_back_by_an_hour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, back = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: real() - back[0])
+
+    async def scenario() -> None:
+        async with world() as w:
+            w.queue("q", RuntimeError("failed"), Plan())
+            await until(lambda: w.controller.reconciled == ["q"])
+            back[0] = 3600.0
+            await until(lambda: w.controller.reconciled == ["q", "q"])
+
+    virtual_time.run(scenario())
+
+
 def test_a_write_whose_answer_a_controller_cannot_process_is_reported_as_failed_and_retried() -> None:
     async def scenario() -> None:
         async with world() as w:
