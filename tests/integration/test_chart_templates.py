@@ -227,6 +227,13 @@ def test_a_role_that_is_switched_off_leaves_nothing(render: Render, role: str) -
         assert not [each for each in objects if each["kind"].endswith("WebhookConfiguration")]
 
 
+def gang_of(pod: Json) -> Json:
+    """The vcjob that the Pod of `helm test` creates."""
+    script = pod["spec"]["containers"][0]["command"][-1]
+    found: Json = yaml.safe_load(script.partition("<<EOF\n")[2].partition("EOF\n")[0])
+    return found
+
+
 def test_objects_of_helm_test_are_hooks_and_absent_from_plain_manifests(helm: Path, render: Render) -> None:
     def tests(*values: str) -> list[Json]:
         options = (f"--namespace={NAMESPACE}", f"--kube-version={build.kubernetes_version()}")
@@ -247,8 +254,7 @@ def test_objects_of_helm_test_are_hooks_and_absent_from_plain_manifests(helm: Pa
     assert {each["metadata"]["annotations"]["helm.sh/hook"] for each in (pod, role, binding, account)} == {"test"}
     spec = pod["spec"]
     assert (spec["schedulerName"], spec["imagePullSecrets"]) == ("batch", [{"name": "mine"}])
-    script = spec["containers"][0]["command"][-1]
-    manifest = yaml.safe_load(script.partition("<<EOF\n")[2].partition("EOF\n")[0])
+    manifest = gang_of(pod)
     template = manifest["spec"]["tasks"][0]["template"]["spec"]
     assert manifest["spec"]["schedulerName"] == "batch"
     assert template["imagePullSecrets"] == [{"name": "mine"}]
@@ -478,10 +484,8 @@ def test_the_pods_of_helm_test_run_where_their_values_say(helm: Path) -> None:
     objects = all_objects(
         helm, ["--set=test.nodeSelector.disk=ssd", f"--set-json=test.tolerations={json.dumps(tolerations)}"]
     )
-    pod = named(objects, "Pod", "test")["spec"]
-    script = pod["containers"][0]["command"][-1]
-    job = yaml.safe_load(script.partition("<<EOF\n")[2].partition("EOF\n")[0])
-    for spec in (pod, job["spec"]["tasks"][0]["template"]["spec"]):
+    pod = named(objects, "Pod", "test")
+    for spec in (pod["spec"], gang_of(pod)["spec"]["tasks"][0]["template"]["spec"]):
         assert (spec["nodeSelector"], spec["tolerations"]) == ({"disk": "ssd"}, tolerations)
 
 
