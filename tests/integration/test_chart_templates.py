@@ -230,7 +230,7 @@ def test_a_role_that_is_switched_off_leaves_nothing(render: Render, role: str) -
 def gang_of(pod: Json) -> Json:
     """The vcjob that the Pod of `helm test` creates."""
     script = pod["spec"]["containers"][0]["command"][-1]
-    found: Json = yaml.safe_load(script.partition("<<EOF\n")[2].partition("EOF\n")[0])
+    found: Json = yaml.safe_load(script.partition('input="""\n')[2].partition('"""')[0])
     return found
 
 
