@@ -73,7 +73,7 @@ def mount(
     """Chooses the devices to mount for devices that the kubelet assigned. Raises AdmissionError.
 
     The kubelet does not say for which Pod it assigned them: see ``next_pod``. If it assigned all chips, all are
-    mounted. ``pods``: all Pods of the node; ``holdings``: what they have, without the ``forgotten`` ones.
+    mounted. ``pods``: all Pods of the node; ``holdings``: what they have; ``forgotten``: see ``next_pod``.
     """
     amount = len(picked)
     devices = device_chips(machine, resource)
@@ -84,8 +84,10 @@ def mount(
     if machine.family.gpus or resource not in (machine.family.resource, NPU_CORE):
         return PodDevices(picked, picked, [devices[name] for name in picked], None)
     chosen = next_pod(machine, pods, resource, amount, forgotten)
+    known_free = chosen is not None and chosen.metadata.uid in forgotten
     if kubelet_decides(machine, resource, amount):
-        _refuse_mounted(holdings, picked)
+        if not known_free:
+            _refuse_mounted(holdings, picked)
         return PodDevices(picked, picked, list(range(machine.family.chips)), chosen)
     if chosen is None:
         raise AdmissionError(_no_candidate(pods, resource, amount))
@@ -104,7 +106,8 @@ def mount(
         if chip_id in holdings.parts:
             raise AdmissionError(f"{resource} of Pod {chosen.key} is {text!r}: {name} is divided into virtual NPUs")
         chips.append(chip_id)
-    _refuse_mounted(holdings, names)
+    if not known_free:
+        _refuse_mounted(holdings, names)
     return PodDevices(picked, names, chips, chosen)
 
 
@@ -114,18 +117,11 @@ def next_pod(
     """The Pod for which the kubelet assigns devices, as the device plugin assumes; None if no Pod waits for as many.
 
     It is the Pod with the smallest ``predicate-time`` among the Pods whose annotation names as many devices, and whose
-    containers, without init containers, request some. ``forgotten``: UIDs of Pods whose devices were mounted, but of
-    which the kubelet knows nothing; they come first.
+    containers, without init containers, request some. ``forgotten``: UIDs of Pods whose annotations were followed in
+    answers that the kubelet has lost; they come first, and their devices are known to be free.
     """
     candidates = (pod for pod in pods if _names_devices(machine, pod, resource, amount, forgotten))
     return min(candidates, key=lambda pod: (pod.metadata.uid not in forgotten, _predicate_time(pod)), default=None)
-
-
-def is_consumed(pod: SimulatedPod) -> bool:
-    """Whether devices were mounted for a Pod that does not run yet."""
-    annotations = annotations_of(pod)
-    mounted = annotations.get(PREDICATE_TIME) == CONSUMED and KUBELET_DEVICES in annotations
-    return mounted and not pod.ended and pod.status.phase != "Running"
 
 
 def annotations_for(machine: Machine, pod: SimulatedPod, found: PodDevices) -> dict[str, str]:

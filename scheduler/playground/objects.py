@@ -31,7 +31,8 @@ KUBELET_DEVICES: Final = "huawei.com/kltDev"
 """Pod annotation: the devices that kubelet assigned, which need not be those that are mounted."""
 MOUNTED: Final = "playground.volcano-py/mounted"
 """Annotation of the Pod whose annotation the device plugin followed: the devices that the kubelet assigned, and those
-that were mounted for them, if these are others: ``Ascend910-0,Ascend910-1=Ascend910-5,Ascend910-4``."""
+that were mounted for them, if these are others: ``Ascend910-0,Ascend910-1=Ascend910-5,Ascend910-4``. It is removed when
+the Pod that has the devices is known."""
 CONSUMED: Final = "18446744073709551615"
 """The ``predicate-time`` of a Pod whose chips are mounted."""
 SWAPPED: Final = "DevicesOfAnotherPod"

@@ -6,7 +6,7 @@ kubelet can be stopped and started again at any time.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -29,12 +29,17 @@ from scheduler.cluster.kube.transport.errors import REQUEST_ERRORS
 from scheduler.cluster.kube.transport.sources import WatchSource
 from scheduler.cluster.kube.watch.pages import pages_of_objects
 from scheduler.playground.answers import container_environment, preferred_devices
-from scheduler.playground.corrections import Assigned, correct, mounted_annotation, mounted_by_annotations
+from scheduler.playground.corrections import (
+    Assigned,
+    Mounted,
+    answered_annotations,
+    correct,
+    lost_answers,
+    mounted_by_annotations,
+)
 from scheduler.playground.device_plugin import (
     AdmissionError,
     PodDevices,
-    annotations_for,
-    is_consumed,
     mount,
     next_pod,
 )
@@ -43,13 +48,15 @@ from scheduler.playground.faults import Faults
 from scheduler.playground.kubelet import MALFORMED
 from scheduler.playground.kubelet_devices import offered_devices
 from scheduler.playground.node import Machine, faults_of, machine_of, read_holdings
-from scheduler.playground.objects import CONSUMED, NODE, POD, Patch, SimulatedNode, SimulatedPod, Warn
+from scheduler.playground.objects import CONSUMED, NODE, POD, Patch, SimulatedNode, SimulatedPod, Warn, annotations_of
 from scheduler.playground.real_node import announcement
 from scheduler.playground.reports import NODE_INFO_NAMESPACE
 
 CORRECTION_SECONDS: Final = 5.0
 """Seconds between two corrections of the annotations of Pods; the real device plugin corrects as often."""
 
+STORED_SECONDS: Final = 0.5
+"""Seconds from an answer to the kubelet to the correction that follows it."""
 KEPT: Final = 1024
 """Answers to the kubelet that are kept: more than a node has Pods."""
 
@@ -80,6 +87,7 @@ class NodeDevicePlugin:
         self._pod_resources = root / "pod-resources" / KUBELET_SOCKET
         self._progress = progress
         self._correction_seconds = correction_seconds
+        self._pause = min(correction_seconds, STORED_SECONDS)
         self._writer = PlaygroundWriter(client)
         self.state = PlaygroundState(self._changed)
         self._tasks = NodeTasks(self._handle, 1, progress)
@@ -91,9 +99,11 @@ class NodeDevicePlugin:
         self._services: list[DevicePluginService] = []
         self._mounted: dict[frozenset[str], Sequence[str]] = {}
         """What was mounted for devices that the kubelet assigned, the newest last."""
-        self._answered: set[str] = set()
-        """UIDs of Pods whose devices this process has mounted."""
+        self._answered: dict[str, frozenset[str]] = {}
+        """UIDs of Pods whose annotations were followed in answers that the kubelet is about to store, with the devices
+        that it assigned."""
         self._allocating = asyncio.Lock()
+        self._allocated = asyncio.Event()
         self._warned: set[str] = set()
 
     # --- the Node -----------------------------------------------------------------------------------------------------
@@ -186,11 +196,12 @@ class NodeDevicePlugin:
     async def preferred(
         self, resource: str, available: Sequence[str], required: Sequence[str], amount: int
     ) -> list[str]:
-        """The devices that the kubelet should assign."""
-        forgotten = await self._forgotten()
-        if not self._family.gpus and next_pod(self._machine, self._pods, resource, amount, forgotten) is None:
-            await self._read_pods()
-        return preferred_devices(self._machine, self._pods, resource, set(available), required, amount, forgotten)
+        """The devices that the kubelet should assign. Raises RequestError."""
+        async with self._allocating:
+            forgotten = await self._forgotten(amount)
+            if not self._family.gpus and next_pod(self._machine, self._pods, resource, amount, forgotten) is None:
+                await self._read_pods()
+            return preferred_devices(self._machine, self._pods, resource, set(available), required, amount, forgotten)
 
     async def allocate(self, resource: str, devices: Sequence[str]) -> dict[str, str]:
         """The environment of a container to which the kubelet assigned devices. Raises AdmissionError, RequestError.
@@ -211,6 +222,7 @@ class NodeDevicePlugin:
         kubelet = frozenset(found.kubelet)
         self._mounted.pop(kubelet, None)
         self._mounted[kubelet] = found.mounted
+        self._allocated.set()
         if len(self._mounted) > KEPT:
             del self._mounted[next(iter(self._mounted))]
         who = "a container" if found.chosen is None else f"Pod {found.chosen.key}"
@@ -223,62 +235,71 @@ class NodeDevicePlugin:
         Raises AdmissionError, RequestError.
         """
         while True:
-            forgotten = await self._forgotten()
-            pods = self._pods
-            holding = (pod for pod in pods if pod.metadata.uid not in forgotten)
+            pods, forgotten = self._pods, await self._forgotten(len(devices))
+            holding = (pod for pod in pods if not forgotten.get(pod.metadata.uid))
             holdings = read_holdings(self._machine.family, holding)
             found = mount(self._machine, self._faults, pods, holdings, resource, devices, forgotten)
             pod = found.chosen
             if pod is None:
                 return found
-            annotations = {
-                **annotations_for(self._machine, pod, found), **mounted_annotation(found), PREDICATE_TIME: CONSUMED,
-            }  # fmt: skip
+            annotations = answered_annotations(self._machine, pod, found, again=forgotten.get(pod.metadata.uid, False))
             stored = await self._writer.carry_out(Patch(POD, pod.metadata, {"metadata": {"annotations": annotations}}))
             if stored is not None:
                 self.state.upsert(POD, stored)
-                self._answered.add(pod.metadata.uid)
+                self._answered[pod.metadata.uid] = frozenset(found.kubelet)
                 return found
             self.state.delete(POD, pod.metadata.namespace, pod.metadata.name)  # the next one is chosen
 
-    async def _forgotten(self) -> set[str]:
-        """UIDs of Pods that have devices according to their annotations, but not according to the kubelet, which was
-        stopped before it stored the answer."""
-        self._answered.intersection_update(pod.metadata.uid for pod in self._pods)
-        suspects = [pod for pod in self._pods if is_consumed(pod) and pod.metadata.uid not in self._answered]
-        if not suspects or self._family.gpus:
-            return set()
+    async def _forgotten(self, amount: int) -> dict[str, bool]:
+        """``lost_answers`` about an amount of chips."""
+        consumed = (pod for pod in self._pods if annotations_of(pod).get(PREDICATE_TIME) == CONSUMED)
+        if self._family.gpus or all(pod.metadata.uid in self._answered for pod in consumed):
+            return {}
         try:
-            assigned = await assigned_devices(self._pod_resources)
+            assigned = await self._assigned()
         except PodResourcesError:
-            return set()
-        return {pod.metadata.uid for pod in suspects if pod.key in assigned and not any(assigned[pod.key].values())}
+            return {}
+        return lost_answers(self._machine, self._pods, assigned, self._all_mounted(), self._answered, amount)
+
+    def _all_mounted(self) -> Mounted:
+        """What was mounted by this process and by earlier ones."""
+        return {**mounted_by_annotations(self._machine, self._pods), **self._mounted}
 
     # --- what the kubelet has assigned --------------------------------------------------------------------------------
     async def _correct_periodically(self) -> None:
-        """Corrects the annotations of Pods, which may name the devices of another one."""
+        """Corrects the annotations of Pods, which may name the devices of another one, also after each answer."""
         problem = ""
         while True:
-            await asyncio.sleep(self._correction_seconds)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._allocated.wait(), self._correction_seconds)
+            await asyncio.sleep(self._pause)  # the kubelet stores the answer
+            self._allocated.clear()
             try:
-                await self._correct(await assigned_devices(self._pod_resources))
+                async with self._allocating:
+                    await self._correct(await self._assigned())
                 problem = ""
             except (PodResourcesError, *REQUEST_ERRORS) as error:
                 if str(error) != problem:
                     problem = str(error)
                     self._progress("error", self._name, problem)
 
+    async def _assigned(self) -> Assigned:
+        """What the kubelet has stored. Raises PodResourcesError."""
+        assigned = await assigned_devices(self._pod_resources)
+        stored = {frozenset(names) for resources in assigned.values() for names in resources.values()}
+        for uid in [uid for uid, kubelet in self._answered.items() if kubelet in stored]:
+            del self._answered[uid]
+        return assigned
+
     async def _correct(self, assigned: Assigned) -> None:
         """Raises RequestError."""
-        async with self._allocating:
-            mounted = {**mounted_by_annotations(self._machine, self._pods), **self._mounted}
-            step = correct(self._machine, self._pods, assigned, mounted)
-            for write in step.writes:
-                stored = await self._writer.carry_out(write)
-                if stored is not None:
-                    self.state.upsert(POD, stored)
-            for text in step.news:
-                self._progress("pod", self._name, text)
+        step = correct(self._machine, self._pods, assigned, self._all_mounted())
+        for write in step.writes:
+            stored = await self._writer.carry_out(write)
+            if stored is not None:
+                self.state.upsert(POD, stored)
+        for text in step.news:
+            self._progress("pod", self._name, text)
 
     async def _read_pods(self) -> None:
         """Reads the Pods of the node from the API server. Raises RequestError."""

@@ -25,7 +25,7 @@ class DeviceSource(Protocol):
     async def preferred(
         self, resource: str, available: Sequence[str], required: Sequence[str], amount: int
     ) -> list[str]:
-        """The devices that the kubelet should assign."""
+        """The devices that the kubelet should assign. Raises RequestError."""
         ...
 
     async def allocate(self, resource: str, devices: Sequence[str]) -> dict[str, str]:
@@ -120,15 +120,14 @@ class DevicePluginService:
             self._streams.discard(changed)
 
     async def _preferred(self, request: Any, context: Any) -> Any:
-        answers = [
-            await self._source.preferred(
-                self.resource,
-                list(each.available_deviceIDs),
-                list(each.must_include_deviceIDs),
-                each.allocation_size,
-            )
-            for each in request.container_requests
-        ]
+        answers = []
+        for each in request.container_requests:
+            available, required = list(each.available_deviceIDs), list(each.must_include_deviceIDs)
+            try:
+                names = await self._source.preferred(self.resource, available, required, each.allocation_size)
+            except REQUEST_ERRORS as error:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, f"the Pods of the node were not read: {error}")
+            answers.append(names)
         return messages.PreferredAllocationResponse(container_responses=[{"deviceIDs": names} for names in answers])
 
     async def _allocate(self, request: Any, context: Any) -> Any:
