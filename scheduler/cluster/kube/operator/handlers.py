@@ -90,6 +90,8 @@ class Handlers:
                     settings=_settings(),
                     clusterwide=True,
                     standalone=True,
+                    # Otherwise kopf asks for the name of the user, and in containers the user has a number only.
+                    identity="controllers",  # type: ignore[arg-type]
                     stop_flag=stop,
                 )
                 asyncio.run(operator)

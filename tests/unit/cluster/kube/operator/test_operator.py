@@ -3,6 +3,7 @@ has the result."""
 
 import asyncio
 import re
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
@@ -10,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from scheduler.api.decisions import EventRecord, ObjectRef
 from scheduler.api.kinds import CONFIG_MAP, POD, POD_GROUP, QUEUE, Kind
@@ -762,3 +764,23 @@ def test_an_object_that_a_controller_cannot_take_does_not_stop_the_list() -> Non
             assert w.store.get(QUEUE, "", "sound") is not None
 
     virtual_time.run(scenario())
+
+
+@pytest.mark.slow
+def test_kopf_runs_under_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    async def scenario() -> None:
+        async with world() as w:
+            credentials = cast("Credentials", StaticCredentials(w.api.url))
+            handlers = Handlers([QUEUE], w.client, credentials, w.receiver, lambda *_: None)
+            stop = threading.Event()
+            asyncio.get_running_loop().call_later(1.0, stop.set)
+
+            await asyncio.to_thread(handlers._run_kopf, asyncio.get_running_loop(), stop)
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+    with capture_logs() as logs:
+        asyncio.run(scenario())
+    assert logs == []
