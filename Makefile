@@ -48,14 +48,14 @@ CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 PARALLEL = --numprocesses $(shell expr $(CORES) + 1)
 # Modules are compiled once, into build/, even if the environment forbids bytecode beside the sources: otherwise every
 # process that a test starts compiles all modules that it imports.
-test test-fast test-python: export PYTHONDONTWRITEBYTECODE :=
-test test-fast test-python: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+test test-fast test-python test-node: export PYTHONDONTWRITEBYTECODE :=
+test test-fast test-python test-node: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 .PHONY: test
 test: $(READY) ## Lint, build the control plane, run the whole test suite (PYTEST_ARGS for more options)
 	$(MAKE) lint
 	$(MAKE) controlplane
-	$(PYTEST) $(PARALLEL) -m 'not kind' $(PYTEST_ARGS)
+	$(PYTEST) $(PARALLEL) -m 'not kind and not node' $(PYTEST_ARGS)
 
 # Property tests try a quarter of their examples; `make test` tries all examples.
 .PHONY: test-fast
@@ -234,6 +234,14 @@ kind-up kind-test kind-down: $(READY)
 	command -v kind >/dev/null || PATH="$$PATH:$$($(PY) -m controlplane.build --kind | tail -n 1)"; \
 	PATH="$$PATH:$$($(PY) -c 'from controlplane import build; print(build.directory())')"; export PATH; \
 	deploy/kind/$(@:kind-%=%).sh
+
+# Real nodes run in namespaces of their own, see controlplane/node. The first build of their programs and images takes
+# minutes; what it needs of the machine is checked first.
+.PHONY: node test-node
+node: $(READY) ## Run a cluster with real nodes and the chart, and a shell that reaches it, on this machine (needs root)
+	$(PY) -m controlplane.node.run
+test-node: $(READY) ## Test image, chart and jobs on real nodes; one line says what this machine lacks (needs root)
+	$(PY) -m controlplane.node.run $(PYTEST) -m node tests/node $(PYTEST_ARGS)
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build output

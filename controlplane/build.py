@@ -9,8 +9,9 @@ of their contents. Only the standard library is used, so that this runs before a
 The last line printed is the directory of the binaries. If `KUBEBUILDER_ASSETS` is set, its binaries are used instead
 and nothing is built. `controlplane.run` starts the programs.
 
-Further programs for a few tests are in separate directories (`EXPORTERS`, `KIND`), so that a new pin of these does not
-build the control plane again. `--kind` builds kind only, in less than a minute.
+Further programs for a few tests are in separate directories (`EXPORTERS`, `KIND`, `NODE`), so that a new pin of these
+does not build the control plane again. `--kind` builds kind only, in less than a minute. `controlplane.node.images`
+builds `NODE`, the programs of a real node.
 """
 
 import argparse
@@ -32,6 +33,7 @@ HERE = Path(__file__).resolve().parent
 MODULES = (HERE / "kubernetes", HERE / "kwok", HERE / "helm", HERE / "prometheus")
 EXPORTERS = (HERE / "kube-state-metrics",)
 KIND = (HERE / "kind",)
+NODE = (HERE / "kubelet", HERE / "containerd", HERE / "registry", HERE / "coredns")
 
 APISERVER = "kube-apiserver"
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
@@ -135,8 +137,8 @@ def _fingerprint(modules: Sequence[Path]) -> str:
     """A short hash of everything on which the binaries depend: the pins, the options, the machine."""
     digest = hashlib.sha256()
     for module in modules:
-        for name in ("go.mod", "go.sum"):
-            digest.update((module / name).read_bytes())
+        for file in (module / "go.mod", module / "go.sum", *sorted(module.glob("*.go"))):
+            digest.update(file.read_bytes())
     digest.update(" ".join((*_GO_OPTIONS, _link_flags(), platform.system(), platform.machine())).encode())
     return digest.hexdigest()[:16]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,7 +25,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _VALIDITY = timedelta(days=7)
-_LOOPBACK = IPv4Address("127.0.0.1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +74,10 @@ class Authority:
         self.path.write_text(self.pem, encoding="ascii")
 
     def issue(self, name: str, hosts: Sequence[str] = (), *, client: bool = False) -> ServerCertificate:
-        """Writes and returns a certificate for a server on 127.0.0.1 and localhost, and with the DNS names `hosts`;
-        with `client`, a certificate for a client of this name."""
+        """Writes and returns a certificate for a server on 127.0.0.1 and localhost, and with the DNS names and IP
+        addresses `hosts`; with `client`, a certificate for a client of this name."""
         key = ec.generate_private_key(ec.SECP256R1())
-        alternatives: list[x509.GeneralName] = [x509.DNSName(host) for host in ("localhost", *hosts)]
-        alternatives.append(x509.IPAddress(_LOOPBACK))
+        alternatives = [_alternative(host) for host in ("localhost", "127.0.0.1", *hosts)]
         usage = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
         certificate = (
             self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key())
@@ -195,6 +193,13 @@ def _handler(identities: dict[str, Identity]) -> type[BaseHTTPRequestHandler]:
             """Logs nothing: a line per token on stderr would hide the output of the tests."""
 
     return Handler
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _write_private(path: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> None:

@@ -80,6 +80,7 @@ class ControlPlane:
     `disable_admission`: admission plugins to switch off; pass `()` to have all the usual ones, together with
     `start_controller_manager`.
     `apiserver_options`: further command line options for kube-apiserver.
+    `hosts`: names and addresses besides loopback under which clients reach the API server.
     `data`: an archive of etcd's data to start from (`controlplane.prepared`); by default there are no objects.
     `timeout`: seconds that any process may take to become ready.
     """
@@ -91,6 +92,7 @@ class ControlPlane:
         fairness: bool = False,
         disable_admission: Sequence[str] = NEEDS_CONTROLLERS,
         apiserver_options: Sequence[str] = (),
+        hosts: Sequence[str] = (),
         data: Path | None = None,
         timeout: float = 90.0,
     ) -> None:
@@ -98,6 +100,7 @@ class ControlPlane:
         self._fairness = fairness
         self._disabled_admission = tuple(disable_admission)
         self._apiserver_options = tuple(apiserver_options)
+        self._hosts = tuple(hosts)
         self._data = data
         self._timeout = timeout
         self._cleanup = ExitStack()
@@ -191,20 +194,20 @@ class ControlPlane:
         ]
 
     def _apiserver_command(self, port: int, etcd_port: int) -> list[str]:
-        serving = self.authority.issue(build.APISERVER)
+        serving = self.authority.issue(build.APISERVER, self._hosts)
         # Aggregated APIs trust the API server by a certificate of this authority.
         self.front_proxy = Authority(self.directory / "front-proxy")
         proxy = self.front_proxy.issue("front-proxy-client", client=True)
-        signing_key = self.directory / "service-accounts.key"
-        write_signing_key(signing_key)
+        self.signing_key = self.directory / "service-accounts.key"
+        write_signing_key(self.signing_key)
         options = [
             f"--etcd-servers=http://127.0.0.1:{etcd_port}",
             f"--secure-port={port}",
             "--bind-address=127.0.0.1",
             f"--tls-cert-file={serving.certificate}",
             f"--tls-private-key-file={serving.key}",
-            f"--service-account-key-file={signing_key}",
-            f"--service-account-signing-key-file={signing_key}",
+            f"--service-account-key-file={self.signing_key}",
+            f"--service-account-signing-key-file={self.signing_key}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--authentication-token-webhook-config-file={self._reviewer.configuration}",
             "--authentication-token-webhook-version=v1",
@@ -276,8 +279,10 @@ class ControlPlane:
             ],
         )
 
-    def start_controller_manager(self, controllers: Sequence[str] = CONTROLLERS) -> Process:
-        """Start kube-controller-manager with the `controllers` named and no others."""
+    def start_controller_manager(
+        self, controllers: Sequence[str] = CONTROLLERS, options: Sequence[str] = ()
+    ) -> Process:
+        """Start kube-controller-manager with the `controllers` named and no others, and with further `options`."""
         return self._spawn(
             "kube-controller-manager",
             [
@@ -287,6 +292,7 @@ class ControlPlane:
                 "--secure-port=0",
                 f"--kube-api-qps={_QPS}",
                 f"--kube-api-burst={_BURST}",
+                *options,
             ],
         )
 
