@@ -14,13 +14,14 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Final
 
 from image.elf import without_symbols
 from image.prune import prune
-from image.sbom import bill, written
+from image.sbom import PROGRAM, bill, written
 
 USER: Final = 65532
 """The id of the user that the image runs as."""
@@ -60,13 +61,14 @@ _LIBRARY: Final = re.compile(r"^\s*(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULT
 
 def build(environment: Path, target: Path) -> None:
     """Writes the file system to a directory, which must not exist."""
+    (site_packages,) = environment.glob("lib/python*/site-packages")
     target.mkdir(parents=True)
     for name in ("bin", "lib", "lib64"):  # links of Debian's merged /usr
         if (link := Path("/", name)).is_symlink():
             (target / name).symlink_to(link.readlink())
             (target / link.readlink()).mkdir(parents=True, exist_ok=True)
     _copy_python(environment, target)
-    _copy_environment(environment, target)
+    _copy_environment(environment, site_packages, target)
     own = list(_elf_files(target))
     libraries = sorted(_libraries(own, target))
     for library in libraries:
@@ -86,7 +88,6 @@ def build(environment: Path, target: Path) -> None:
     temporary.mkdir(exist_ok=True)
     temporary.chmod(0o1777)
     _describe(libraries, target)
-    (site_packages,) = environment.glob("lib/python*/site-packages")
     bill_of_materials = target / BILL
     bill_of_materials.parent.mkdir(parents=True)
     bill_of_materials.write_text(written(bill(site_packages, target)), encoding="utf-8")
@@ -126,14 +127,15 @@ def _copy_python(environment: Path, target: Path) -> None:
     shutil.copytree(standard, _in(target, standard), ignore=unused)
 
 
-def _copy_environment(environment: Path, target: Path) -> None:
-    """Copies the virtual environment, of whose programs only those that start with its Python."""
+def _copy_environment(environment: Path, site_packages: Path, target: Path) -> None:
+    """Copies the virtual environment, of whose programs only Python and those of volcano-py."""
     goal = _in(target, environment)
     shutil.copytree(environment, goal, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "include", "share"))
-    first = f"#!{environment}/bin/python".encode()
-    for program in (goal / "bin").iterdir():
-        if not program.is_symlink() and not program.read_bytes().startswith(first):
-            program.unlink()
+    (program,) = distributions(name=PROGRAM, path=[str(site_packages)])
+    kept = {entry.name for entry in program.entry_points}
+    for path in (goal / "bin").iterdir():
+        if not path.is_symlink() and path.name not in kept:
+            path.unlink()
 
 
 def _elf_files(folder: Path) -> Iterator[Path]:

@@ -87,6 +87,9 @@ def copied(environment: Path) -> None:
     information = site_packages / "volcano_py-0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: volcano-py\nVersion: 0\n", encoding="utf-8")
+    (information / "entry_points.txt").write_text(
+        "[console_scripts]\nvolcano-py = scheduler.cli.main:volcano_py\n", encoding="utf-8"
+    )
     program = environment / "bin" / "volcano-py"
     start = "from scheduler.cli.main import volcano_py\nvolcano_py()\n"
     program.write_text(f"#!{environment}/bin/python\n{start}", encoding="utf-8")
@@ -140,6 +143,12 @@ def test_the_bill_of_materials_lists_what_the_image_has(image: Image) -> None:
 
 def test_all_modules_of_the_program_can_be_imported(runnable: Image) -> None:
     assert runnable.run("python", "-c", IMPORT_ALL) == "imported\n"
+
+
+def test_names_of_hosts_are_resolved(runnable: Image) -> None:
+    (runnable.root / "etc/hosts").write_text("10.1.2.3 api.example\n", encoding="utf-8")
+    code = "import socket; print(socket.gethostbyname('api.example'))"
+    assert runnable.run("python", "-c", code) == "10.1.2.3\n"
 
 
 @pytest.mark.parametrize(
