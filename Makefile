@@ -189,6 +189,18 @@ lock: ## Refresh requirements.lock and requirements-runtime.lock (UPGRADE=1 for 
 	  echo "a lock file names a host" >&2; exit 1; \
 	fi
 
+# No other target needs the scanner, so it is installed in a separate environment. --strict: a package that the database
+# does not answer for is an error.
+PIPAUDIT_VERSION := 2.10.1
+PIPAUDIT := build/pip-audit-$(PIPAUDIT_VERSION)
+
+.PHONY: audit
+audit: ## Look up known vulnerabilities of the locked packages (needs access to the advisories of PyPI)
+	@test -x $(PIPAUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(PIPAUDIT) && $(PIPAUDIT)/bin/pip install --quiet pip-audit==$(PIPAUDIT_VERSION); }
+	@for file in requirements.lock requirements-runtime.lock; do \
+	  $(PIPAUDIT)/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r $$file || exit 1; \
+	done
+
 .PHONY: wheels
 wheels: ## Check that all locked packages have wheels for the image's architectures and all supported Pythons
 	@set -eu; \

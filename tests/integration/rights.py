@@ -26,8 +26,9 @@ _kubeconfigs: WeakKeyDictionary[ControlPlane, dict[str, Path]] = WeakKeyDictiona
 """Control plane -> role -> the kubeconfig of its service account."""
 
 
-def account(plane: ControlPlane, role: str) -> Path:
-    """The kubeconfig of a role's service account, which has the rights that the chart grants with all its values."""
+def account(plane: ControlPlane, role: str, namespace: str = "") -> Path:
+    """The kubeconfig of a role's service account, which has the rights that the chart grants with all its values.
+    ``namespace``: where it also has the rights that the chart grants in the namespace of the release."""
     if plane not in _kubeconfigs:
         rights = _rights(plane.binaries / "helm")
         for each in rights:
@@ -36,6 +37,11 @@ def account(plane: ControlPlane, role: str) -> Path:
         for right in of_each_binding.values():
             _wait_for(plane.admin, right)
         _kubeconfigs[plane] = {role: plane.kubeconfig_for(_user(role)) for role in ROLES}
+    if namespace:
+        for each in _rights(plane.binaries / "helm"):
+            if each["metadata"].get("namespace") == NAMESPACE:
+                _grant(plane.admin, {**each, "metadata": {**each["metadata"], "namespace": namespace}})
+        _wait_for(plane.admin, Right(role, "create", "coordination.k8s.io", "leases", namespace))
     return _kubeconfigs[plane][role]
 
 

@@ -18,6 +18,7 @@ from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
 from tests.integration.audit import audited
 from tests.integration.programs import Program, print_end
+from tests.integration.rights import account
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 
@@ -184,9 +185,10 @@ class Namespace:
 
     @contextmanager
     def scheduled(self, directory: Path, *options: str, kubeconfig: Path | None = None) -> Iterator[Role]:
-        """A running scheduler. It is the only one and leads at once, unless ``options`` say otherwise."""
+        """A running scheduler. It is the only one and leads at once, unless ``options`` say otherwise. By default, it
+        has the rights that the chart grants."""
         options = ("--schedule-period=200ms", "--leader-elect=false", *options)
-        with running("scheduler", kubeconfig or self.plane.kubeconfig, directory, *options) as role:
+        with running("scheduler", kubeconfig or account(self.plane, "scheduler"), directory, *options) as role:
             yield role
 
 

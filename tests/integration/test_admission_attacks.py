@@ -12,6 +12,7 @@ import pytest
 from controlplane.client import ApiError, Client
 from controlplane.run import ControlPlane
 from scheduler.api.names import ADMISSION_RECORD, SIGNING_KEY_SECRET, SYSTEM_NAMESPACE
+from tests.integration.rights import account
 from tests.integration.stage import GROUPS, Namespace, emptied, running
 from tests.integration.tenant import tenant
 
@@ -169,7 +170,7 @@ def test_pods_of_a_vcjob_that_its_user_calls_admitted_are_made_and_wait(
         "spec": {"schedulerName": "volcano-py", "minAvailable": 1, "queue": "default", "tasks": tasks},
     }
     jobs = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{attacker.stage.name}/jobs"
-    controllers = running("controllers", victim.plane.kubeconfig, tmp_path, "--leader-elect=false")
+    controllers = running("controllers", account(victim.plane, "controllers"), tmp_path, "--leader-elect=false")
     with victim.scheduled(tmp_path), controllers:
         attacker.api.create(jobs, vcjob)
         (group,) = victim.wait(lambda: attacker.api.get(attacker.path)["items"])

@@ -20,6 +20,7 @@ from scheduler.api.names import (
     JOB_NAME,
 )
 from tests.integration.programs import run
+from tests.integration.rights import account
 from tests.integration.stage import GROUPS, Namespace, emptied, running
 
 pytestmark = pytest.mark.controlplane
@@ -106,7 +107,9 @@ class Stage(Namespace):
     def roles(self) -> Iterator[None]:
         """Scheduler and controllers, for the block."""
         Path(self.configuration).write_text(CONFIGURATION, encoding="utf-8")
-        controllers = running("controllers", self.plane.kubeconfig, self._directory, "--leader-elect=false")
+        controllers = running(
+            "controllers", account(self.plane, "controllers"), self._directory, "--leader-elect=false"
+        )
         with self.scheduled(self._directory, f"--scheduler-conf={self.configuration}"), controllers:
             yield
 

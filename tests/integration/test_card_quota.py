@@ -59,7 +59,8 @@ class Stage(Namespace):
         """A running scheduler."""
         conf = self._directory / "scheduler.conf"
         conf.write_text(CONFIGURATION, encoding="utf-8")
-        return self.scheduled(self._directory, f"--scheduler-conf={conf}", f"--signing-key-secret={self._system}/key")
+        options = (f"--scheduler-conf={conf}", f"--signing-key-secret={self._system}/key")
+        return self.scheduled(self._directory, *options, kubeconfig=self.plane.kubeconfig)
 
     def card_pod(self, name: str, group: str, **spec: Any) -> None:
         annotations = {CARD_NAME: CARD, "volcano-py.test/terminates-for": "1h"}

@@ -23,6 +23,7 @@ from scheduler.api.names import (
     QUEUE_NAME_ANNOTATION,
     VISIBILITY_API_VERSION,
 )
+from scheduler.webhooks.routes import routes
 from tests.integration.installation import ROLES, Installation, started_installation
 from tests.integration.programs import run
 from tests.integration.stage import wait
@@ -63,7 +64,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
             create_node(installation, name, product, {GPU: "8"})
         values = directory / "values.yaml"
         page = {"enabled": True, "page": True}
-        content = {"scheduler": {"configuration": CONFIGURATION, "visibility": page}}
+        scheduler = {"configuration": CONFIGURATION, "visibility": page}
+        content = {"scheduler": scheduler, "webhooks": {"cardOverGrant": "warn", "admissions": list(routes())}}
         values.write_text(json.dumps(content), encoding="utf-8")
         installation.helm("install", RELEASE, CHART, f"--values={values}")
         installation.endpoints("scheduler", "visibility")

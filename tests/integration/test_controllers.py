@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from controlplane.client import ApiError
+from controlplane.manifests import NAMESPACE, RELEASE
 from controlplane.run import ControlPlane
 from tests.integration.programs import print_end
+from tests.integration.rights import account
 from tests.integration.stage import Role, a_control_plane, running, wait
 
 pytestmark = pytest.mark.controlplane
@@ -22,7 +24,6 @@ BATCH = "/apis/batch.volcano.sh/v1alpha1"
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
 KILLS = 20
 ELECTION = (
-    "--leader-elect-resource-namespace=default",
     "--leader-elect-lease-duration=10s",
     "--leader-elect-renew-deadline=8s",
     "--leader-elect-retry-period=500ms",
@@ -40,10 +41,10 @@ class Cluster:
         self.logs = logs
 
     def running(self, role: str, *options: str) -> AbstractContextManager[Role]:
-        return running(role, self.plane.kubeconfig, self.logs, *options)
+        return running(role, account(self.plane, role), self.logs, *options)
 
     def start(self, role: str, *options: str) -> Role:
-        return Role(role, self.plane.kubeconfig, self.logs, *options)
+        return Role(role, account(self.plane, role), self.logs, *options)
 
     def namespace(self, name: str) -> str:
         self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -436,17 +437,16 @@ def test_of_two_controllers_one_works_and_the_other_takes_over(cluster: Cluster)
 
 def test_controllers_that_lose_the_lease_exit_and_the_other_takes_over(cluster: Cluster) -> None:
     namespace = cluster.namespace("usurped")
-    options = (*ELECTION, "--leader-elect-resource-name=usurped")
-    lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/usurped"
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{RELEASE}-controllers"
 
     def holder() -> str:
         return str(cluster.api.get(lease)["spec"]["holderIdentity"])
 
-    with cluster.running("controllers", *options) as first:
+    with cluster.running("controllers", *ELECTION) as first:
         cluster.job(namespace, "before", 1)
         cluster.wait(lambda: cluster.phase(namespace, "before") == "Running")
         leader = holder()
-        with cluster.running("controllers", *options) as second:
+        with cluster.running("controllers", *ELECTION) as second:
             cluster.wait(lambda: "standing by" in second.log.read_text(encoding="utf-8"))
             cluster.api.patch(lease, {"spec": {"holderIdentity": "usurper"}})
 

@@ -16,7 +16,7 @@ import pytest
 
 from controlplane import manifests
 from controlplane.client import ApiError
-from controlplane.manifests import NAMESPACE, RELEASE
+from controlplane.manifests import NAMESPACE
 from controlplane.run import ControlPlane
 from scheduler.api.names import (
     ASCEND_910,
@@ -107,7 +107,8 @@ def victim(control_plane: ControlPlane, attacker: Tenant) -> Tenant:
 
 @contextmanager
 def scheduling(tenant: Tenant, directory: Path) -> Iterator[Role]:
-    with tenant.scheduled(directory, f"--signing-key-secret={tenant.name}/{SECRET}") as role:
+    secret = f"--signing-key-secret={tenant.name}/{SECRET}"
+    with tenant.scheduled(directory, secret, kubeconfig=tenant.plane.kubeconfig) as role:
         yield role
 
 
@@ -204,10 +205,9 @@ def test_without_the_signed_record_a_restarted_scheduler_trusts_only_the_device_
 # --- with the policy ---
 @pytest.fixture(scope="module")
 def policy(control_plane: ControlPlane) -> Iterator[None]:
-    """The chart's policy in force, with the rights that it gives the scheduler. It is applied once: the API server
-    enforces a policy for a moment after its deletion, so a test could not see whether the next one is in force."""
-    shown = [f"--show-only=templates/{name}.yaml" for name in ("device-annotations", "scheduler-rights")]
-    text = manifests.template(control_plane.binaries / "helm", *shown)
+    """The chart's policy in force. It is applied once: the API server enforces a policy for a moment after its
+    deletion, so a test could not see whether the next one is in force."""
+    text = manifests.template(control_plane.binaries / "helm", "--show-only=templates/device-annotations.yaml")
     admin = control_plane.admin
     for path, name in (
         ("/api/v1/namespaces", NAMESPACE),
@@ -250,9 +250,8 @@ def test_users_may_not_change_annotations_of_the_scheduler_but_may_change_their_
     control_plane: ControlPlane, attacker: Tenant, tmp_path: Path
 ) -> None:
     attacker.submit("a", FOUR, {CARD_NAME: "Ascend-910B", "example.com/mine": "1"})
-    account = control_plane.kubeconfig_for(f"system:serviceaccount:{NAMESPACE}:{RELEASE}-scheduler")
     secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SIGNING_KEY_SECRET}"
-    with attacker.scheduled(tmp_path, kubeconfig=account) as role:
+    with attacker.scheduled(tmp_path) as role:
         assert attacker.given("a") == LOWER
         data = wait(lambda: attacker.api.get(secret).get("data", {}))
     assert data.keys() == {"key", "in-use-since"}

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from controlplane.manifests import ROOT
 from controlplane.run import ControlPlane
 from scheduler.api.names import CLAIM_FINALIZER
 from tests.device_builders import (
@@ -28,7 +26,6 @@ from tests.integration.stage import GROUPS, Namespace, Role, a_control_plane, em
 pytestmark = pytest.mark.controlplane
 
 RESOURCES = "/apis/resource.k8s.io/v1"
-ACCOUNT = "system:serviceaccount:volcano-system:volcano-py-scheduler"
 CONF = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -40,14 +37,10 @@ CONTROLLERS = ("resourceclaim-controller", "garbage-collector-controller")
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane whose claim controller and kubelets run, with the scheduler's roles of the chart."""
+    """A control plane whose claim controller and kubelets run."""
     with a_control_plane() as started:
         started.start_controller_manager(CONTROLLERS)
         started.start_kwok()
-        started.admin.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
-        manifests = yaml.safe_load_all((ROOT / "deploy" / "volcano-py.yaml").read_text(encoding="utf-8"))
-        rights = [m for m in manifests if m and "Role" in m["kind"] and m["metadata"]["name"].find("scheduler") >= 0]
-        started.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
         yield started
 
 
@@ -94,10 +87,10 @@ class Devices(Namespace):
         return [(r["pool"], r["device"]) for a in allocations for r in a["devices"]["results"]]
 
     def scheduler(self, directory: Path) -> AbstractContextManager[Role]:
-        """A scheduler with the permissions that the chart grants."""
+        """A running scheduler."""
         conf = directory / "scheduler.conf"
         conf.write_text(CONF, encoding="utf-8")
-        return self.scheduled(directory, f"--scheduler-conf={conf}", kubeconfig=self.plane.kubeconfig_for(ACCOUNT))
+        return self.scheduled(directory, f"--scheduler-conf={conf}")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from controlplane.run import ControlPlane
 from scheduler.api.names import GROUP_NAME
 from scheduler.cli.main import main
+from tests.integration.rights import account
 from tests.integration.stage import Namespace, a_control_plane, emptied, running, wait
 
 pytestmark = pytest.mark.controlplane
@@ -40,8 +41,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         started.start_controller_manager()
         options = ("--leader-elect=false",)
         with (
-            running("controllers", started.kubeconfig, logs, *options),
-            running("scheduler", started.kubeconfig, logs, "--schedule-period=200ms", *options),
+            running("controllers", account(started, "controllers"), logs, *options),
+            running("scheduler", account(started, "scheduler"), logs, "--schedule-period=200ms", *options),
         ):
             yield started
 

@@ -22,6 +22,7 @@ from scheduler.api.names import (
     TASK_SPEC,
 )
 from tests.integration.crds import collection
+from tests.integration.rights import account
 from tests.integration.stage import Namespace, emptied, running
 from tests.integration.tenant import tenant
 
@@ -34,7 +35,7 @@ def victim(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Namespace]:
     stage = Namespace(control_plane)
     stage.node("n")
     with (
-        running("controllers", control_plane.kubeconfig, tmp_path, "--leader-elect=false"),
+        running("controllers", account(control_plane, "controllers"), tmp_path, "--leader-elect=false"),
         stage.scheduled(tmp_path),
     ):
         yield stage

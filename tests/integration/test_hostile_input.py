@@ -15,6 +15,7 @@ from controlplane.run import ControlPlane
 from scheduler.api.names import CARD_REQUEST, GROUP_NAME
 from scheduler.framework.search_limit import FIRST_COST, TURN_COST
 from tests.device_builders import claim, device_class, gpus, request, resource_slice
+from tests.integration.rights import account
 from tests.integration.stage import GROUPS, Namespace, Role, emptied, running, wait
 from tests.integration.tenant import tenant
 
@@ -63,7 +64,7 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     emptied(control_plane)
-    victim, directory, kubeconfig = Namespace(control_plane), tmp_path_factory.mktemp("roles"), control_plane.kubeconfig
+    victim, directory = Namespace(control_plane), tmp_path_factory.mktemp("roles")
     node = victim.node("n")
     control_plane.admin.create(f"{RESOURCES}/deviceclasses", device_class("hostile"))
     control_plane.admin.create(f"{RESOURCES}/resourceslices", resource_slice(gpus(128), node))
@@ -72,7 +73,7 @@ def cluster(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     file.write_text(CONFIGURATION, encoding="utf-8")
     options = (f"--scheduler-conf={file}", "--enable-healthz=true", f"--healthz-address=127.0.0.1:{port}")
     with (
-        running("controllers", kubeconfig, directory, "--leader-elect=false") as controllers,
+        running("controllers", account(control_plane, "controllers"), directory, "--leader-elect=false") as controllers,
         victim.scheduled(directory, *options) as scheduler,
     ):
         yield Cluster(victim, (controllers, scheduler), f"http://127.0.0.1:{port}/healthz")

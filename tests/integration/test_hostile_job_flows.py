@@ -11,6 +11,7 @@ from controlplane.client import ApiError, Client
 from controlplane.run import ControlPlane
 from scheduler.api.batch import MAX_FLOW_STEPS
 from tests.integration.crds import TASK
+from tests.integration.rights import account
 from tests.integration.stage import a_control_plane, running, wait
 from tests.integration.tenant import tenant
 
@@ -27,7 +28,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A separate control plane, since the tests change a resource definition."""
     with a_control_plane() as made:
         directory = tmp_path_factory.mktemp("logs")
-        with running("controllers", made.kubeconfig, directory, "--leader-elect=false"):
+        with running("controllers", account(made, "controllers"), directory, "--leader-elect=false"):
             yield made
 
 

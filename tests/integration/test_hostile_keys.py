@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.run import ControlPlane
+from tests.integration.rights import account
 from tests.integration.stage import GROUPS, Namespace, running
 from tests.integration.tenant import tenant
 
@@ -44,7 +45,7 @@ def test_keys_whose_secrets_a_quota_forbids_hold_up_no_other_tenant(
     for number in range(JOBS):
         job = vcjob(f"ssh-{number}", stage.name, ["--ssh-key-type=rsa"])
         attacker.create(f"{BATCH}/namespaces/{stage.name}/jobs", job)
-    with running("controllers", control_plane.kubeconfig, tmp_path, "--leader-elect=false") as controllers:
+    with running("controllers", account(control_plane, "controllers"), tmp_path, "--leader-elect=false") as controllers:
         for number in range(3):
             victim.api.create(f"{BATCH}/namespaces/{victim.name}/jobs", vcjob(f"train-{number}", stage.name, []))
             victim.wait(partial(has_group, victim, f"train-{number}-"))

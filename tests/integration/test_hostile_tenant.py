@@ -12,6 +12,7 @@ from controlplane.run import ControlPlane
 from scheduler.api.names import CARD_REQUEST
 from scheduler.api.printable import is_printable
 from tests.integration.programs import run
+from tests.integration.rights import account
 from tests.integration.stage import GROUPS, Namespace, Role, emptied, running
 from tests.integration.tenant import tenant
 
@@ -74,8 +75,8 @@ def test_what_a_tenant_writes_never_reaches_a_terminal_raw(stage: Namespace, att
     attacker.create(f"{BATCH}/namespaces/{stage.name}/jobs", vcjob("train", note=HOSTILE))
     kubeconfig = stage.plane.kubeconfig
     with (
-        running("controllers", kubeconfig, tmp_path, "--leader-elect=false") as controllers,
-        stage.scheduled(tmp_path, kubeconfig=kubeconfig) as scheduler,
+        running("controllers", account(stage.plane, "controllers"), tmp_path, "--leader-elect=false") as controllers,
+        stage.scheduled(tmp_path) as scheduler,
     ):
         stage.wait(stage.pods)
         (pod,) = stage.pods()
@@ -121,7 +122,7 @@ def at_work(stage: Namespace, tmp_path: Path) -> Iterator[tuple[Role, Role]]:
     file = tmp_path / "scheduler.conf"
     file.write_text(CONFIGURATION, encoding="utf-8")
     with (
-        running("controllers", stage.plane.kubeconfig, tmp_path, "--leader-elect=false") as controllers,
+        running("controllers", account(stage.plane, "controllers"), tmp_path, "--leader-elect=false") as controllers,
         stage.scheduled(tmp_path, f"--scheduler-conf={file}") as scheduler,
     ):
         yield controllers, scheduler

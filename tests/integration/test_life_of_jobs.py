@@ -16,6 +16,7 @@ from controlplane.client import ApiError
 from controlplane.run import ControlPlane
 from scheduler.api.times import format_timestamp
 from tests.integration.programs import print_end
+from tests.integration.rights import account
 from tests.integration.stage import Role, a_control_plane, running, wait
 
 pytestmark = pytest.mark.controlplane
@@ -60,7 +61,7 @@ class Lab:
         self.controllers = self._start()
 
     def _start(self) -> Role:
-        return Role("controllers", self._plane.kubeconfig, self._logs, "--leader-elect=false")
+        return Role("controllers", account(self._plane, "controllers"), self._logs, "--leader-elect=false")
 
     def kill(self) -> None:
         self.controllers.kill()
@@ -132,7 +133,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         plane.start_kwok()
         plane.admin.create("/api/v1/namespaces", {"metadata": {"name": LAB}})
         plane.admin.create("/api/v1/nodes", {"metadata": {"name": "n", "labels": {"kubernetes.io/hostname": "n"}}})
-        with running("scheduler", plane.kubeconfig, logs, "--leader-elect=false", "--schedule-period=200ms"):
+        with running("scheduler", account(plane, "scheduler"), logs, "--leader-elect=false", "--schedule-period=200ms"):
             made = Lab(plane, logs)
             yield made
             made.controllers.stop()

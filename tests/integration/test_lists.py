@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from controlplane.manifests import RELEASE
 from controlplane.run import ControlPlane
 from scheduler.api.kinds import CONFIG_MAP, POD_GROUP, Kind
 from scheduler.api.objects import KubeObject
@@ -19,6 +20,7 @@ from scheduler.cluster.kube.watch.informer import Informer
 from scheduler.cluster.kube.watch.informer_set import InformerSet
 from scheduler.cluster.kube.watch.pages import pages_of_heads, pages_of_objects
 from scheduler.observability.metrics import Metrics
+from tests.integration.rights import account
 from tests.integration.stage import Namespace, emptied
 
 pytestmark = pytest.mark.controlplane
@@ -143,6 +145,7 @@ def test_a_standby_knows_all_that_a_killed_leader_wrote_before_it_leads(
     cluster.node("n1")
     election = (
         "--leader-elect=true",
+        f"--leader-elect-resource-name={RELEASE}-scheduler",
         f"--leader-elect-resource-namespace={cluster.name}",
         "--leader-elect-lease-duration=12s",
         "--leader-elect-renew-deadline=4s",
@@ -150,9 +153,10 @@ def test_a_standby_knows_all_that_a_killed_leader_wrote_before_it_leads(
     )
     cluster.group("before", 1)
     cluster.pod("before-0", "before", {"cpu": "1"})
-    with cluster.scheduled(tmp_path, *election) as leader:
+    rights = account(cluster.plane, "scheduler", cluster.name)
+    with cluster.scheduled(tmp_path, *election, kubeconfig=rights) as leader:
         cluster.wait(lambda: "before-0" in cluster.bound())
-        with cluster.scheduled(tmp_path, *election) as standby:
+        with cluster.scheduled(tmp_path, *election, kubeconfig=rights) as standby:
             cluster.wait(lambda: "standing by" in standby.log.read_text(encoding="utf-8"))
             leader.kill()
             cluster.group("after", 1)

@@ -32,6 +32,7 @@ from scheduler.api.names import (
 from scheduler.cli.main import main
 from scheduler.playground.objects import RUNS_FOR
 from tests.integration.playground import Playground, playing
+from tests.integration.rights import account
 from tests.integration.stage import GROUPS, Namespace, a_control_plane, running
 
 pytestmark = pytest.mark.controlplane
@@ -112,7 +113,9 @@ class Flow(Namespace):
             self.nodes = [f"npu-{way.family}-{i}" for i in range(nodes)]
             self.wait(lambda: all(self.playground.devices(node) for node in self.nodes))
             stack.enter_context(self.scheduled(directory, f"--scheduler-conf={configuration}"))
-            stack.enter_context(running("controllers", self.plane.kubeconfig, directory, "--leader-elect=false"))
+            stack.enter_context(
+                running("controllers", account(self.plane, "controllers"), directory, "--leader-elect=false")
+            )
             try:
                 yield
             finally:

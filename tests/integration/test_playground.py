@@ -11,6 +11,7 @@ from controlplane.run import ControlPlane
 from scheduler.playground.families import FAMILIES
 from tests.integration.installation import EXAMPLES
 from tests.integration.playground import playing
+from tests.integration.rights import account
 from tests.integration.stage import Namespace, a_control_plane, running
 
 pytestmark = pytest.mark.controlplane
@@ -61,7 +62,7 @@ def test_pods_run_with_the_chips_that_the_scheduler_chose_and_faults_take_effect
     with (
         playing(plane, tmp_path, "--nodes", "2", "--family", "910b-8", "--prefix", "p") as playground,
         space.scheduled(tmp_path),
-        running("controllers", plane.kubeconfig, tmp_path, "--leader-elect=false"),
+        running("controllers", account(plane, "controllers"), tmp_path, "--leader-elect=false"),
     ):
         nodes = ("p-910b-8-0", "p-910b-8-1")
 
@@ -109,7 +110,7 @@ def test_the_example_of_an_ascend_job_runs_on_the_default_playground(
     with (
         playing(plane, tmp_path, "--nodes", "2", "--prefix", "e") as playground,
         space.scheduled(tmp_path),
-        running("controllers", plane.kubeconfig, tmp_path, "--leader-elect=false"),
+        running("controllers", account(plane, "controllers"), tmp_path, "--leader-elect=false"),
     ):
         space.wait(lambda: len(plane.admin.get("/api/v1/nodes")["items"]) == 2)
         plane.kubectl("create", "--namespace", space.name, "-f", EXAMPLES / "acjob.yaml")

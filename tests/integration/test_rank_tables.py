@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.run import ControlPlane
+from tests.integration.rights import account
 from tests.integration.stage import a_control_plane, running, wait
 
 pytestmark = pytest.mark.controlplane
@@ -42,8 +43,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory, tables: Path) -> Iterator[Co
             server(plane, number)
         options = ("--leader-elect=false", "--schedule-period=200ms", f"--scheduler-conf={configuration}")
         with (
-            running("scheduler", plane.kubeconfig, logs, *options),
-            running("controllers", plane.kubeconfig, logs, "--leader-elect=false", f"--rank-table-dir={tables}"),
+            running("scheduler", account(plane, "scheduler"), logs, *options),
+            running(
+                "controllers", account(plane, "controllers"), logs, "--leader-elect=false", f"--rank-table-dir={tables}"
+            ),
         ):
             plane.admin.create(
                 "/api/v1/namespaces/default/configmaps",

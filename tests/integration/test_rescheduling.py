@@ -14,12 +14,10 @@ from random import Random
 from typing import Any
 
 import pytest
-import yaml
 
-from controlplane import manifests
-from controlplane.manifests import NAMESPACE, RELEASE
 from controlplane.run import ControlPlane
-from scheduler.api.names import ASCEND_910, HCCL_RANK_INDEX
+from scheduler.api.names import ASCEND_910, HCCL_RANK_INDEX, SIGNING_KEY_SECRET, SYSTEM_NAMESPACE
+from tests.integration.rights import account
 from tests.integration.stage import Role, a_control_plane, wait
 from tests.unit.plugins.ascend.chips import names
 
@@ -35,7 +33,6 @@ JOBS = {
     "single": {"fault-scheduling": "force", "process-recover-enable": "on"},
     ASCEND: {"fault-scheduling": "grace"},
 }
-RIGHTS = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Secret"}
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -59,16 +56,11 @@ class Cluster:
     def __init__(self, plane: ControlPlane, directory: Path) -> None:
         self._directory = directory
         self.api = plane.admin
-        self._plane = plane
         self._configuration = directory / "scheduler.yaml"
         self._configuration.write_text(CONFIGURATION, encoding="utf-8")
-        text = manifests.template(
-            plane.binaries / "helm", "--set=scheduler.rescheduling=true", "--set=scheduler.readMindCluster=true"
-        )
-        for namespace in (NAMESPACE, "mindx-dl"):
-            self.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        rights = [raw for raw in yaml.safe_load_all(text) if raw and raw["kind"] in RIGHTS]
-        plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(rights))
+        self._accounts = {role: account(plane, role) for role in ("scheduler", "controllers")}
+        secret = {"metadata": {"name": SIGNING_KEY_SECRET}}
+        self.api.create(f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets", secret)
         for node in NODES:
             amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", ASCEND_910: "8"}
             meta = {"name": node, "labels": {"kubernetes.io/hostname": node, "accelerator": "huawei-Ascend910"}}
@@ -82,11 +74,10 @@ class Cluster:
             self._create_job(name, {**labels, "fault-retry-times": str(RETRIES)})
 
     def _start(self, role: str) -> Role:
-        account = self._plane.kubeconfig_for(f"system:serviceaccount:{NAMESPACE}:{RELEASE}-{role}")
         options = ["--leader-elect=false"]
         if role == "scheduler":
             options += [f"--scheduler-conf={self._configuration}", "--schedule-period=200ms"]
-        return Role(role, account, self._directory, *options)
+        return Role(role, self._accounts[role], self._directory, *options)
 
     def kill(self, role: str) -> None:
         self._roles[role].kill()

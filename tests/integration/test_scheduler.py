@@ -12,6 +12,7 @@ import pytest
 
 import scheduler.actions
 import scheduler.plugins  # noqa: F401
+from controlplane.manifests import RELEASE
 from controlplane.run import ControlPlane
 from scheduler.api.names import (
     ASCEND_910,
@@ -20,6 +21,7 @@ from scheduler.api.names import (
     CARD_REQUEST,
     HCCL_RANK_INDEX,
     PREDICATE_TIME,
+    QUEUE_ALLOCATION_GATE,
 )
 from scheduler.record.journal import SUFFIX
 from scheduler.record.replay import replay
@@ -229,11 +231,23 @@ def test_a_replay_of_a_recording_gives_the_same_decisions(cluster: Namespace, tm
     assert [session.differences for session in sessions if not session.same] == []
 
 
+def test_a_pod_loses_its_scheduling_gate_when_its_queue_has_room(cluster: Namespace, tmp_path: Path) -> None:
+    cluster.node("n1")
+    cluster.group("gated", 1)
+    gated: dict[str, Any] = {
+        "annotations": {QUEUE_ALLOCATION_GATE: "true"},
+        "schedulingGates": [{"name": QUEUE_ALLOCATION_GATE}],
+    }
+    cluster.pod("gated-0", "gated", {"cpu": "1"}, **gated)
+    with cluster.scheduled(tmp_path, "--feature-gates=SchedulingGatesQueueAdmission=true"):
+        cluster.wait(lambda: "gated-0" in cluster.bound())
+
+
 def test_a_second_replica_takes_over(cluster: Namespace, tmp_path: Path) -> None:
     cluster.node("n1")
     election = (
         "--leader-elect=true",
-        f"--leader-elect-resource-namespace={cluster.name}",
+        f"--leader-elect-resource-name={RELEASE}-scheduler",
         "--leader-elect-lease-duration=10s",
         "--leader-elect-renew-deadline=8s",
         "--leader-elect-retry-period=500ms",

@@ -14,9 +14,11 @@ from urllib.request import urlopen
 
 import pytest
 
+from controlplane.manifests import RELEASE
 from controlplane.process import free_ports
 from controlplane.run import ControlPlane
 from scheduler.api.names import ASCEND_910, GROUP_NAME, SIGNING_KEY_SECRET
+from tests.integration.rights import account
 from tests.integration.stage import GROUPS, Namespace, Role, emptied, wait
 
 pytestmark = pytest.mark.controlplane
@@ -68,10 +70,11 @@ class Shards:
     def start(self, name: str) -> None:
         self.roles[name] = Role(
             "scheduler",
-            self.cluster.plane.kubeconfig,
+            account(self.cluster.plane, "scheduler", self.cluster.name),
             self.directory,
             "--schedule-period=200ms",
             f"--leader-elect-resource-namespace={self.cluster.name}",
+            f"--leader-elect-resource-name={RELEASE}-scheduler",
             *ELECTION,
             "--scheduler-sharding-mode=hard",
             f"--scheduler-sharding-name={name}",
@@ -224,8 +227,9 @@ def test_a_scheduler_withdraws_before_its_shard_is_deleted(cluster: Namespace, t
 
 def test_no_shard_starts_while_a_scheduler_without_one_leads(cluster: Namespace, tmp_path: Path) -> None:
     shards = Shards(cluster, tmp_path, 2)
-    whole = ("--leader-elect=true", f"--leader-elect-resource-namespace={cluster.name}", *ELECTION)
-    with cluster.scheduled(tmp_path, *whole):
+    lease = (f"--leader-elect-resource-namespace={cluster.name}", f"--leader-elect-resource-name={RELEASE}-scheduler")
+    rights = account(cluster.plane, "scheduler", cluster.name)
+    with cluster.scheduled(tmp_path, "--leader-elect=true", *lease, *ELECTION, kubeconfig=rights):
         wait(lambda: leader(cluster))
         with shards.running():
             log = shards.roles["s0"].log

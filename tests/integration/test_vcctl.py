@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.run import ControlPlane
+from tests.integration.rights import account
 from tests.integration.stage import Namespace, running, wait
 from tests.integration.vcctl_cases import (
     CODES,
@@ -101,7 +102,9 @@ def test_a_job_and_a_queue_go_through_their_lives(cluster: ControlPlane, tmp_pat
         return cells(f"vcctl queue get {here}")[2]
 
     with (
-        running("controllers", cluster.kubeconfig, tmp_path, "--leader-elect=false", "--scheduler-name=volcano"),
+        running(
+            "controllers", account(cluster, "controllers"), tmp_path, "--leader-elect=false", "--scheduler-name=volcano"
+        ),
         name.scheduled(tmp_path, "--scheduler-name=volcano"),
     ):
         ours(f"vcctl queue create {here} -w 2")

@@ -203,10 +203,12 @@ def test_the_tenant_asks_about_workloads_by_their_names(installation: Installati
     scaled = run(kubeconfig, "explain", "deploy/web", "-n", "research")
     steps = run(kubeconfig, "explain", "jobflow", "nightly", "-n", "research")
     missing = run(kubeconfig, "explain", "sts", "missing", "-n", "research")
+    others = [run(kubeconfig, "explain", kind, "missing", "-n", "research") for kind in ("ds", "cronjob")]
 
     assert "it asks for no Pods (spec.replicas is 0)" in scaled.stdout, scaled.output
     assert "step prepare waits for JobTemplate research/prepare, which does not exist" in steps.stdout, steps.output
     assert "there is no statefulset missing in namespace research" in missing.output
+    assert all("missing in namespace research" in other.output for other in others)
     assert_nothing_of_others(scaled.output + steps.output + missing.output)
 
 

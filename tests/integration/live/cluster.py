@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from controlplane.run import CONTROLLERS, ControlPlane
+from tests.integration.rights import account
 from tests.integration.stage import a_control_plane, running
 
 
@@ -20,7 +21,7 @@ def live_cluster(directory: Path, configuration: str) -> Iterator[ControlPlane]:
         plane.start_controller_manager((*CONTROLLERS, "resourceclaim-controller"))
         options = ("--schedule-period=200ms", f"--scheduler-conf={conf}", alone)
         with (
-            running("controllers", plane.kubeconfig, directory, alone),
-            running("scheduler", plane.kubeconfig, directory, *options),
+            running("controllers", account(plane, "controllers"), directory, alone),
+            running("scheduler", account(plane, "scheduler"), directory, *options),
         ):
             yield plane
