@@ -26,7 +26,14 @@ CGROUP_VARIABLE = "VOLCANO_PY_NODE_CGROUP"
 namespaces only."""
 
 _INIT = "--init"
-_PRIVATE_DIRECTORIES = ("/run/netns", "/run/containerd", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
+_PRIVATE_DIRECTORIES = (
+    "/run/netns",
+    "/run/containerd",
+    "/var/lib/cni",
+    "/var/lib/kubelet",  # the directory for device plugins, whatever the root directory of a kubelet is
+    "/var/log/pods",
+    "/var/log/containers",
+)
 """The directories outside of the directory of a node into which containerd, CNI plugins and kubelets write."""
 
 
