@@ -93,6 +93,8 @@ class _Link:
     """The body of the request."""
     fault: FaultKind | None = None
     replacement: Fault | None = None
+    silent_since: float = 0.0
+    """When the connection was made silent; 0: it was not."""
 
     @property
     def gone(self) -> bool:
@@ -151,6 +153,8 @@ class FaultProxy:
         self.placements: list[Exchange] = []
         """Bindings and new Pods that the API server accepted."""
         self.injected: Counter[str] = Counter()
+        self.noticed: list[float] = []
+        """Seconds from the silence of each connection that ``silence`` made silent to its end."""
 
     def start(self) -> None:
         self._thread.start()
@@ -222,7 +226,7 @@ class FaultProxy:
                 if link.exchange is not None and link.exchange.role is role and link.exchange.target is Target.WATCH
             ]
             for link in found:
-                link.fault = FaultKind.SILENT
+                link.fault, link.silent_since = FaultKind.SILENT, time.monotonic()
                 self._loop.call_later(seconds, link.abort)
             self.injected["watch silent"] += len(found)
 
@@ -247,6 +251,8 @@ class FaultProxy:
             pass
         finally:
             self._links.discard(link)
+            if link.silent_since:
+                self.noticed.append(time.monotonic() - link.silent_since)
             if link.pump is not None:
                 link.pump.cancel()
             for each in (writer, link.upstream):

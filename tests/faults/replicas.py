@@ -17,12 +17,12 @@ from tests.faults.schedule import Role
 from tests.integration.programs import Program
 from tests.integration.stage import wait
 
-LEASE: Final = 4.0
+LEASE: Final = 3.0
 """Seconds for which a lease is valid: short, so that a history is short."""
 _ELECTION: Final = (
     f"--leader-elect-lease-duration={LEASE:.0f}s",
-    "--leader-elect-renew-deadline=3s",
-    "--leader-elect-retry-period=1s",
+    "--leader-elect-renew-deadline=2200ms",
+    "--leader-elect-retry-period=700ms",
     f"--leader-elect-resource-namespace={NAMESPACE}",
 )
 SESSIONS: Final = "volcano_e2e_scheduling_latency_milliseconds"

@@ -16,8 +16,12 @@ from typing import Final
 
 from tests.faults.cluster import Cluster, a_cluster
 from tests.faults.histories import Result, run
-from tests.faults.schedule import StepKind, schedule_of
+from tests.faults.schedule import Role, StepKind, schedule_of
 
+NOTICED: Final = 60.0
+"""Seconds within which a silent watch has to be noticed."""
+LATE: Final = 1.0
+"""Seconds that a busy machine may add."""
 GROWTH: Final = 1.1
 """The last quarter of a soak may use so many times the memory of the second quarter."""
 SLOWER: Final = 1.5
@@ -86,6 +90,22 @@ def soak(cluster: Cluster, minutes: float) -> list[str]:
     return problems
 
 
+def silent_watches(cluster: Cluster) -> list[str]:
+    """Makes all open watches silent, and waits until the programs have noticed it. Prints the times. Returns what was
+    noticed too late."""
+    for role in Role:
+        cluster.proxy.silence(role, 2 * NOTICED)
+    silenced = cluster.proxy.injected["watch silent"]
+    deadline = time.monotonic() + 2 * NOTICED
+    while len(cluster.proxy.noticed) < silenced and time.monotonic() < deadline:
+        cluster.replicas.supervise()
+        time.sleep(0.5)
+    noticed = sorted(cluster.proxy.noticed)
+    print(f"{len(noticed)} of {silenced} silent watches were noticed, the last after {noticed[-1]:.1f} s", flush=True)
+    late = silenced - sum(seconds <= NOTICED + LATE for seconds in noticed)
+    return [f"{late} silent watches were not noticed within {NOTICED:.0f} s"] if late else []
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.run", description=__doc__)
     parser.add_argument("--histories", type=int, default=500, help="number of histories")
@@ -93,6 +113,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run the history of this seed only")
     parser.add_argument("--step", type=StepKind, choices=list(StepKind), help="begin each history with this fault")
     parser.add_argument("--minutes", type=float, help="run for this time, and compare memory and times")
+    parser.add_argument(
+        "--silence", action="store_true", help="make all watches silent and measure until it is noticed"
+    )
     parser.add_argument("--logs", type=Path, metavar="DIR", help="directory for the logs of the programs")
     options = parser.parse_args()
     if options.logs is not None:
@@ -100,6 +123,10 @@ def main() -> int:
     logs = Path(tempfile.mkdtemp(prefix="faults-", dir=options.logs))
     print(f"logs in {logs}", flush=True)
     with a_cluster(logs, measured=options.minutes is not None) as cluster:
+        if options.silence:
+            problems = silent_watches(cluster)
+            print("\n".join(problems) or "all noticed in time")
+            return bool(problems)
         if options.minutes is not None:
             problems = soak(cluster, options.minutes)
             print("\n".join(problems) or "flat")

@@ -12,6 +12,8 @@ import msgspec
 
 DURATION: Final = 2.5
 """Seconds from the first work to the end of all faults, beside those that take longer by themselves."""
+FROZEN: Final = 4.5
+"""Seconds for which a process is stopped: longer than the lease (`replicas.LEASE`), so that a standby takes it."""
 NPU_NODES: Final = 3
 GPU_NODES: Final = 1
 CHIPS: Final = 8
@@ -207,11 +209,11 @@ def _step(random: Random, kind: StepKind) -> Step:
     at, role = random.uniform(0.2, DURATION * 0.6), random.choice(list(Role))
     match kind:
         case StepKind.KILL_IN_COMMIT:
-            return Step(0.0, kind, role, number=random.randint(1, 6))
+            return Step(0.0, kind, role, number=random.randint(1, 4))
         case StepKind.FREEZE_IN_COMMIT:
-            return Step(0.0, kind, role, 6.0, number=random.randint(1, 6))
+            return Step(0.0, kind, role, FROZEN, number=random.randint(1, 4))
         case StepKind.FREEZE:
-            return Step(at, kind, role, 6.0)
+            return Step(at, kind, role, FROZEN)
         case StepKind.DELETE_NODE:
             return Step(at, kind, seconds=random.uniform(0.3, 1.5), number=random.randrange(NPU_NODES))
         case StepKind.WITHDRAW_RIGHTS | StepKind.SILENCE_WATCHES:

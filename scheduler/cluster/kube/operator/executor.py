@@ -17,7 +17,7 @@ from scheduler.api.objects import KubeObject, ObjectMeta, controller_of, is_cont
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.operator.change_receiver import ChangeReceiver
 from scheduler.cluster.kube.transport.client import JSON, MERGE_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import ApiError
+from scheduler.cluster.kube.transport.errors import ApiError, is_namesake
 from scheduler.cluster.kube.transport.fence import Fence
 from scheduler.cluster.kube.transport.ratelimit import CallPriority
 from scheduler.cluster.kube.write.events import EventRecorder
@@ -188,7 +188,7 @@ class Executor:
                 body = {**body, "metadata": {**(body.get("metadata") or {}), "uid": uid}}
             answer = await self._call("PATCH", path, _encode(body), MERGE_PATCH)
         except ApiError as error:
-            if error.status == 404 or (error.status in (409, 422) and uid and "uid" in error.message.lower()):
+            if error.status == 404 or (uid and is_namesake(error)):
                 return
             raise
         self._read(effect.kind, answer, self._results.written)
@@ -215,7 +215,7 @@ class Executor:
             if error.status == 404:
                 self._results.removed(effect.kind, effect.namespace, effect.name, uid)
                 return
-            if error.status == 409 and uid:
+            if uid and is_namesake(error):
                 return
             raise
         if msgspec.json.decode(answer, type=_WithKind).kind == "Status":

@@ -18,6 +18,10 @@ _UNCERTAIN: Final = frozenset({408, 500, 502, 504})
 """The status codes of a server that gave up waiting for its own store."""
 
 
+_OTHER_UID: Final = ("UID in precondition", "uid mismatch", "metadata.uid")
+"""Parts of the messages with which API servers refuse a write because of the uid that it names."""
+
+
 class Cause(msgspec.Struct, frozen=True):
     """The problem of one field of an object that was sent."""
 
@@ -74,6 +78,13 @@ REQUEST_ERRORS: Final = (RequestError, *DECODE_ERRORS)
 def status_of(error: Exception) -> int:
     """The status code of a refusal by the API server; 0 for all other errors."""
     return error.status if isinstance(error, RequestError) else 0
+
+
+def is_namesake(error: RequestError) -> bool:
+    """Whether a write that names the uid of its object was refused because another object has the name now. Other
+    conflicts, such as "the object has been modified" (a patch that lost against other writes five times), say nothing
+    about the object: the write has to be repeated."""
+    return error.status in (409, 422) and any(text in error.message for text in _OTHER_UID)
 
 
 class _Details(msgspec.Struct):

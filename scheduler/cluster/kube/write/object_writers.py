@@ -30,7 +30,7 @@ from scheduler.api.task import Task
 from scheduler.cache import ClusterCache
 from scheduler.cluster.decoding import DECODE_ERRORS
 from scheduler.cluster.kube.transport.client import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
-from scheduler.cluster.kube.transport.errors import RequestError
+from scheduler.cluster.kube.transport.errors import RequestError, is_namesake
 from scheduler.cluster.kube.transport.fence import Fence, Fenced
 from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.cluster.kube.write import bodies
@@ -154,10 +154,10 @@ class StatusWriter:
 
     def _retry_delay(self, kind: Kind, path: str, error: RequestError, attempts: _Attempts) -> float | None:
         """Returns the seconds until the next attempt; None if the object is gone or was replaced."""
-        if error.transient:
-            return attempts.failed.next(error.retry_after)
-        if error.status in (404, 409) or (error.status == 422 and "metadata.uid" in error.message):
+        if error.status == 404 or is_namesake(error):
             return None
+        if error.transient or error.status == 409:
+            return attempts.failed.next(error.retry_after)
         self._context.metrics.status_failures.labels(kind.name).inc()
         if not attempts.refused.failures:
             log.error("status write refused; it will be retried", path=path, error=str(error))

@@ -34,7 +34,7 @@ from scheduler.api.names import (
 from scheduler.api.objects import Pod
 from scheduler.api.task import Task
 from scheduler.cluster.kube.transport.client import STRATEGIC_MERGE_PATCH
-from scheduler.cluster.kube.transport.errors import ApiError, RequestError
+from scheduler.cluster.kube.transport.errors import ApiError, RequestError, is_namesake
 from scheduler.cluster.kube.transport.fence import Fenced
 from scheduler.cluster.kube.transport.ratelimit import Backoff, CallPriority
 from scheduler.cluster.kube.write import bodies
@@ -215,7 +215,7 @@ class Eviction(_Placement):
                 seconds = self.retry_delay(error)
                 if seconds is not None:
                     return seconds
-            elif error.status in (404, 409):  # gone already, or replaced by a namesake: the watch reports it
+            elif error.status == 404 or is_namesake(error):  # the watch reports it
                 return None
             log.warning("eviction failed", pod=self.task.key, error=str(error))
             context.cache.evict_failed(eviction)

@@ -126,6 +126,24 @@ def test_patching_and_deleting_a_deleted_object_counts_as_done() -> None:
     virtual_time.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("message", "done"),
+    [
+        ("Precondition failed: UID in precondition: u, UID in object meta: v", True),
+        ('"druid" has been modified', False),
+    ],
+)
+def test_a_deletion_that_meets_a_conflict_is_done_only_if_a_namesake_has_come(message: str, done: bool) -> None:
+    async def scenario() -> None:
+        async with world() as w:
+            w.api.on("DELETE", f"{GROUPS}/g", _answering(409, "Conflict", message))
+
+            with nullcontext() if done else pytest.raises(ApiError):
+                await w.executor.carry_out(Delete(POD_GROUP, "ns", "g", uid="u"))
+
+    virtual_time.run(scenario())
+
+
 def test_a_deletion_names_the_uid_and_how_what_is_owned_goes() -> None:
     async def scenario() -> None:
         async with world() as w:

@@ -417,7 +417,44 @@ def test_an_eviction_refused_is_reported_to_the_cache() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    "message, reported",
+    [("the object has been modified", 1), ("Precondition failed: UID in precondition: u, UID in object meta: v", 0)],
+)
+def test_an_eviction_that_meets_a_conflict_is_decided_again_unless_a_namesake_has_come(
+    message: str, reported: int
+) -> None:
+    async def scenario(world: World) -> None:
+        world.api.answer("DELETE", f"{PODS}/p", {"reason": "Conflict", "message": message}, 409)
+        world.writer.submit(Decisions(evictions=[Evict(a_task(), "preempt")]))
+        assert await world.writer.flush(30)
+        assert len(world.not_evicted) == reported
+
+    run(scenario)
+
+
 # --- status ---
+@pytest.mark.parametrize(
+    "message, attempts",
+    [("the object has been modified", 2), ("Precondition failed: UID in precondition: u, UID in object meta: v", 1)],
+)
+def test_an_admission_that_meets_a_conflict_is_written_again_unless_a_namesake_has_come(
+    message: str, attempts: int
+) -> None:
+    async def scenario(world: World) -> None:
+        left = [message]
+
+        async def answer(call: Call, request: web.Request) -> Answer:
+            return refusal(409, "Conflict", left.pop()) if left else {}
+
+        world.api.on("PATCH", GROUP, answer)
+        world.writer.submit(Decisions(pod_groups=[group_status("Inqueue")]))
+        assert await world.writer.flush(30)
+        assert len(world.api.to("PATCH", GROUP)) == attempts
+
+    run(scenario)
+
+
 def group_status(phase: str, running: int = 0) -> PodGroupStatusUpdate:
     return PodGroupStatusUpdate("ns", "g", "uid-g", phase, (), running, 0, 0)
 
