@@ -161,14 +161,15 @@ class Cluster:
         )
         return self.plane.kubectl("logs", *options).splitlines()
 
-    def requests(self) -> Counter[tuple[str, str, str, str, int]]:
-        """The service account, verb, API group, resource and status of every request of the roles so far."""
-        found: Counter[tuple[str, str, str, str, int]] = Counter()
+    def requests(self) -> Counter[tuple[str, str, str, str, str]]:
+        """The service account, verb, API group, resource and decision of RBAC (`allow` or `forbid`) of every request of
+        the roles so far. (The status 403 has further causes, such as a namespace that is being deleted.)"""
+        found: Counter[tuple[str, str, str, str, str]] = Counter()
         for line in self._audit.read_text(encoding="utf-8").splitlines():
             event: dict[str, Any] = json.loads(line)
             reference = event.get("objectRef") or {}
             resource = "/".join(filter(None, (reference.get("resource", ""), reference.get("subresource"))))
             account = event["user"]["username"].rpartition(":")[2]
-            code = event.get("responseStatus", {}).get("code", 0)
-            found[account, event["verb"], reference.get("apiGroup", ""), resource, code] += 1
+            decision = (event.get("annotations") or {}).get("authorization.k8s.io/decision", "")
+            found[account, event["verb"], reference.get("apiGroup", ""), resource, decision] += 1
         return found

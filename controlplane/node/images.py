@@ -189,7 +189,8 @@ def _content_of_the_program() -> Iterator[bytes]:
     """What the Dockerfile copies."""
     names = ("Dockerfile", "README.md", "LICENSE", "pyproject.toml", "requirements.lock", "requirements-runtime.lock")
     files = [ROOT / name for name in names]
-    files += sorted(file for file in (ROOT / "scheduler").rglob("*") if "__pycache__" not in file.parts)
+    for folder in ("image", "scheduler"):
+        files += sorted(file for file in (ROOT / folder).rglob("*") if "__pycache__" not in file.parts)
     for file in files:
         if file.is_file():
             yield str(file.relative_to(ROOT)).encode()
