@@ -177,6 +177,26 @@ def test_the_program_serves_certificates_of_cert_manager(installation: Installat
     assert secrets == {SIGNING_KEY_SECRET}  # neither role reads the Secret of its certificate from the API server
 
 
+def test_without_cert_manager_again_the_program_replaces_its_certificates(installation: Installation) -> None:
+    """Runs after the test with cert-manager."""
+    api = installation.api
+    values = "--set=certManager.enabled=false,scheduler.visibility.enabled=true"
+    installation.helm("upgrade", "--install", RELEASE, installation.archive, values)
+    for role in installation.roles.values():
+        role.process.stop()
+    installation.start("webhooks")
+
+    def refusal() -> str:
+        try:
+            api.create(QUEUE.path, body(QUEUE, "a", {"parent": "a"}))
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    wait(lambda: "cannot use itself as parent" in refusal(), said=refusal)
+    assert "cert-manager.io/inject-ca-from" not in installation.helm("get", "manifest", RELEASE)
+
+
 def issue(api: Client, role: str) -> str:
     """Creates the Secret of a Certificate. Returns the authority in base64."""
     path = f"/apis/cert-manager.io/v1/namespaces/{NAMESPACE}/certificates/{RELEASE}-{role}"
