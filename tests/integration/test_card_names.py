@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from controlplane.run import ControlPlane
-from scheduler.api.names import CARD_QUOTA, CHIP_NAME, NPU_CORE, SCHEDULE_POLICY, SERVER_TYPE, SOFT_SHARE, VGPU_REGISTER
+from scheduler.api.names import (
+    CARD_QUOTA,
+    CHIP_NAME,
+    NPU_CORE,
+    SCHEDULE_POLICY,
+    SERVER_TYPE,
+    SOFT_SHARE,
+    VGPU_NODE_LOCK,
+    VGPU_REGISTER,
+)
 from tests.integration.programs import run
 from tests.integration.stage import GROUPS, Namespace, emptied
 
@@ -172,3 +181,25 @@ def test_a_pod_of_each_kind_is_charged_in_the_quota_of_its_name(control_plane: C
             stage.api.delete(f"{stage.path}/pods/{kind}-0?gracePeriodSeconds=0")
         stage.wait(lambda: stage.bound() == second)
         stage.wait(lambda: stage.used() == one_each)
+
+
+def test_a_pod_waits_until_the_device_plugin_has_released_the_lock_of_its_node(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    emptied(control_plane)
+    stage, card = Namespace(control_plane), CARDS["vgpu"]
+    node = f"/api/v1/nodes/{stage.node('n', **card.amounts)}"
+    stage.api.patch(node, {"metadata": {"labels": dict(card.labels), "annotations": dict(card.annotations)}})
+    conf = tmp_path / "scheduler.conf"
+    enabled = "deviceshare.VGPUEnable: true"
+    conf.write_text(CONFIGURATION.replace(enabled, f"{enabled}, deviceshare.NodeLockEnable: true"), encoding="utf-8")
+    with stage.scheduled(tmp_path, f"--scheduler-conf={conf}"):
+        for name in ("first", "second"):
+            stage.group(name, 1)
+            stage.pod(name, name, {"cpu": "100m", **card.requests})
+            stage.wait(stage.bound)
+        stage.wait(lambda: "once resource is released" in stage.condition("second")["message"])
+        assert VGPU_NODE_LOCK in stage.api.get(node)["metadata"]["annotations"]
+        assert stage.bound().keys() == {"first"}
+        stage.api.patch(node, {"metadata": {"annotations": {VGPU_NODE_LOCK: None}}})
+        stage.wait(lambda: stage.bound().keys() == {"first", "second"})

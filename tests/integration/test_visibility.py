@@ -32,6 +32,7 @@ from scheduler.cli.main import main
 from scheduler.cli.visibility_worker import COMMAND
 from scheduler.observability.overview import Overview, Rights, changes, view
 from tests.browser.chromium import chromium
+from tests.integration.confidential import confidential, leaked
 from tests.integration.installation import ROLES, Installation, started_installation
 from tests.integration.stage import client_of, wait
 
@@ -557,6 +558,16 @@ def test_a_bearer_token_is_reviewed_and_its_user_authorized(installation: Instal
     assert client.get(f"{MINE}/queuequotas")["items"][0]["queue"] == "gold"
     with pytest.raises(ApiError, match=r"403.*alice.*secret-team"):
         client.get(f"{API}/namespaces/secret-team/queuequotas")
+
+
+def test_the_log_contains_no_token_and_no_data_of_a_secret(installation: Installation, kubeconfig: Path) -> None:
+    for token in (token_of(kubeconfig), "invalid-but-perhaps-of-another-cluster"):
+        with pytest.raises(ApiError):
+            direct(installation, token).get(f"{API}/namespaces/secret-team/queuequotas")
+    secrets = confidential(installation.plane)
+    assert token_of(kubeconfig).encode() in secrets
+    logs = [log.encode() for log in installation.logs()]
+    assert leaked(secrets | {b"invalid-but-perhaps-of-another-cluster"}, *logs) == []
 
 
 def test_headers_that_name_a_user_count_only_from_an_api_server(installation: Installation, tmp_path: Path) -> None:

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests import rights_in_use
 from tests.rights_in_use import FOLDER, Request, Right, RightsInUse, collect, granted, unused
+from tests.tables import ROOT
 
 LIST_PODS = Right("scheduler", "list", "", "pods")
 READ_KEY = Right("scheduler", "get", "", "secrets", "volcano-system", ("key",))
+
+UNUSED = [f"unused: {right}" for right in ("scheduler: get secrets in volcano-system key", "scheduler: list pods")]
 
 
 def request(right: Right, namespace: str = "a", name: str = "", *, forbidden: bool = False) -> Request:
@@ -81,6 +85,39 @@ def test_a_forbidden_request_of_any_process_fails_the_run_and_is_reported(plugin
 def test_requests_with_rights_do_not_fail_the_run(plugin: RightsInUse) -> None:
     collect(Counter({request(LIST_PODS): 3}))
     assert finished(plugin).exitstatus == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "keyword", "reported"),
+    [
+        (
+            {"every file": "passed"},
+            "",
+            ["unused: scheduler: list pods", "unused: scheduler: get secrets in volcano-system key"],
+        ),
+        ({"every file": "passed"}, "some", []),
+        ({"every file": "passed", "tests/integration/test_chart.py": "skipped"}, "", []),
+        ({"tests/integration/test_chart.py": "passed"}, "", []),
+    ],
+    ids=["all", "selected by -k", "no control plane", "one file"],
+)
+def test_unused_rights_fail_a_run_of_all_integration_tests(
+    plugin: RightsInUse, monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, str], keyword: str, reported: list[str]
+) -> None:
+    monkeypatch.setattr(rights_in_use, "_of_the_chart", lambda: {LIST_PODS, READ_KEY})
+    monkeypatch.setattr(rights_in_use, "explained", dict)
+    files = [str(file.relative_to(ROOT)) for file in (ROOT / "tests" / "integration").glob("test_*.py")]
+    for file in files if "every file" in outcomes else outcomes:
+        outcome = outcomes.get(file) or outcomes.get("every file", "")
+        report = SimpleNamespace(
+            when="call", nodeid=f"{file}::test_it", passed=outcome == "passed", skipped=outcome == "skipped"
+        )
+        plugin.pytest_runtest_logreport(report)  # type: ignore[arg-type]
+    session = finished(plugin, keyword)
+    lines: list[str] = []
+    plugin.pytest_terminal_summary(SimpleNamespace(section=lambda *_, **__: None, write_line=lines.append))
+    assert sorted(lines) == sorted(reported)
+    assert (session.exitstatus == pytest.ExitCode.OK) is not bool(reported)
 
 
 def test_without_a_run_of_pytest_nothing_is_collected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
