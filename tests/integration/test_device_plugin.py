@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.client import ApiError
 from controlplane.run import ControlPlane
 from scheduler.api.names import ASCEND_910, ASCEND_REAL, PREDICATE_TIME
 from tests.fake_kubelet import FakeKubelet, RejectedError
@@ -43,6 +44,8 @@ class NodeUnderTest:
         self.kubelet.start()
         self.environments: dict[str, dict[str, str]] = {}
         """UID of a Pod -> the environment of its container."""
+        self._started: dict[str, str] = {}
+        """The UID of each Pod that was started, by namespace and name."""
         self._space = space
         self._directory = directory / name
         self._directory.mkdir()
@@ -75,10 +78,15 @@ class NodeUnderTest:
         }
         self.api.patch(f"/api/v1/nodes/{self.name}/status", {"status": amounts})
         pods = [pod for pod in self._space.pods() if pod["spec"].get("nodeName") == self.name]
+        present = {self._key(pod): pod["metadata"]["uid"] for pod in pods}
+        for key in list(self.kubelet.assigned):
+            if present.get(key) != self._started[key]:
+                self.kubelet.end(key)
         for pod in sorted(pods, key=lambda pod: int(pod["metadata"]["annotations"][PREDICATE_TIME])):
-            self._start(pod)
-        for key in set(self.kubelet.assigned) - {self._key(pod) for pod in pods}:
-            self.kubelet.end(key)
+            try:
+                self._start(pod)
+            except ApiError as error:  # the Pod was deleted in the meantime
+                assert error.status == 404, error
 
     def _start(self, pod: dict[str, Any]) -> None:
         meta, (container,) = pod["metadata"], pod["spec"]["containers"]
@@ -86,6 +94,7 @@ class NodeUnderTest:
         if meta.get("deletionTimestamp"):
             self.api.delete(f"{path}?gracePeriodSeconds=0")
         elif pod["status"]["phase"] == "Pending":
+            self._started[self._key(pod)] = meta["uid"]
             amount = int(container["resources"]["limits"][ASCEND_910])
             try:
                 self.environments[meta["uid"]] = self.kubelet.admit(self._key(pod), ASCEND_910, amount)

@@ -219,12 +219,12 @@ class NodeDevicePlugin:
                 except AdmissionError as error:
                     self._progress("error", self._name, f"{resource} was refused: {error}")
                     raise
-        kubelet = frozenset(found.kubelet)
-        self._mounted.pop(kubelet, None)
-        self._mounted[kubelet] = found.mounted
+            kubelet = frozenset(found.kubelet)
+            self._mounted.pop(kubelet, None)
+            self._mounted[kubelet] = found.mounted
+            if len(self._mounted) > KEPT:
+                del self._mounted[next(iter(self._mounted))]
         self._allocated.set()
-        if len(self._mounted) > KEPT:
-            del self._mounted[next(iter(self._mounted))]
         who = "a container" if found.chosen is None else f"Pod {found.chosen.key}"
         self._progress("pod", self._name, f"{who} gets {', '.join(found.mounted)}")
         return container_environment(self._machine, found)
@@ -287,7 +287,8 @@ class NodeDevicePlugin:
         """What the kubelet has stored. Raises PodResourcesError."""
         assigned = await assigned_devices(self._pod_resources)
         stored = {frozenset(names) for resources in assigned.values() for names in resources.values()}
-        for uid in [uid for uid, kubelet in self._answered.items() if kubelet in stored]:
+        pods = {pod.metadata.uid for pod in self._pods}
+        for uid in [uid for uid, kubelet in self._answered.items() if kubelet in stored or uid not in pods]:
             del self._answered[uid]
         return assigned
 
