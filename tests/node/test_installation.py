@@ -1,6 +1,8 @@
 """The chart on real nodes: its Pods under its own rights, restricted, with read-only root, probes and limits."""
 
+import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from controlplane.client import ApiError
 from controlplane.manifests import NAMESPACE, RELEASE
 from controlplane.node.cluster import Cluster
+from tests.integration.stage import wait
 from tests.node.stage import Stage, container_status, limit_of
 
 pytestmark = pytest.mark.node
@@ -64,6 +67,22 @@ def test_helm_test_succeeds(cluster: Cluster) -> None:
 def test_tenants_are_refused_by_the_webhooks_through_their_service(stage: Stage) -> None:
     with pytest.raises(ApiError, match="admission webhook"):
         stage.submit("impossible", stage.task("worker", "true"), minAvailable=2)
+
+
+def test_a_frozen_role_is_restarted_by_its_liveness_probe(cluster: Cluster, stage: Stage) -> None:
+    (pod,) = [pod for pod in role_pods(cluster) if "controllers" in pod["metadata"]["name"]]
+    path = f"{PODS}/{pod['metadata']['name']}"
+    for pid in cluster.nodes["node-1"].container_processes(pod):
+        if b"controllers" in cmdline(pid):
+            os.kill(pid, signal.SIGSTOP)
+    stage.submit("while-frozen", stage.task("worker", "true"))
+
+    def restarted() -> bool:
+        status = container_status(cluster.plane.admin.get(path))
+        return bool(status["restartCount"] == 1 and status["ready"])
+
+    wait(restarted, 180.0)
+    stage.reaches("while-frozen", "Completed")
 
 
 def cmdline(pid: int) -> bytes:
