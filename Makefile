@@ -70,13 +70,14 @@ test-npu: $(READY) ## Run the property tests of NPU chips with 1,000 random clus
 # Histories of faults on a real API server (docs/reliability.md). Logs of the programs are in build/faults.
 HISTORIES ?= 500
 SEED ?=
+STEP ?=
 MINUTES ?= 30
 faults soak: export PYTHONDONTWRITEBYTECODE :=
 faults soak: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 .PHONY: faults
-faults: controlplane ## Run histories of faults on a real API server (HISTORIES=500; SEED=...: one of them again)
-	$(PY) -m tests.faults.run --logs build/faults $(if $(SEED),--seed $(SEED),--histories $(HISTORIES))
+faults: controlplane ## Run histories of faults on a real API server (HISTORIES=500; SEED=...: one of them again; STEP=...: the first fault of each)
+	$(PY) -m tests.faults.run --logs build/faults $(if $(SEED),--seed $(SEED),--histories $(HISTORIES)) $(if $(STEP),--step '$(STEP)')
 
 .PHONY: soak
 soak: controlplane ## Run histories with faults of requests for 30 minutes; memory and times of sessions have to stay flat

@@ -131,18 +131,26 @@ class _Run:
                 trigger = Trigger(step.role, IN_COMMIT[step.role], step.number, partial(self._strike_named, step))
                 self._due.append((at, partial(cluster.proxy.add_trigger, trigger)))
             case StepKind.RESTART_API_SERVER:
-                self._due.append((at, cluster.plane.restart_apiserver))
+                self._counted(at, step, cluster.plane.restart_apiserver)
             case StepKind.RESTART_ETCD:
-                self._due.append((at, cluster.plane.restart_etcd))
+                self._counted(at, step, cluster.plane.restart_etcd)
             case StepKind.WITHDRAW_RIGHTS:
-                self._due.append((at, partial(cluster.withdraw_rights, step.role)))
+                self._counted(at, step, partial(cluster.withdraw_rights, step.role))
                 self._due.append((end, partial(cluster.restore_rights, step.role)))
             case StepKind.DELETE_NODE:
-                self._due.append((at, partial(self._delete_node, step.number)))
+                self._counted(at, step, partial(self._delete_node, step.number))
                 self._due.append((end, partial(self._restore_node, step.number)))
             case StepKind.SILENCE_WATCHES:
-                self._due.append((at, partial(cluster.proxy.silence, step.role, step.seconds)))
-        self.result.injected[str(step.kind)] += 1
+                self._counted(at, step, partial(cluster.proxy.silence, step.role, step.seconds))
+
+    def _counted(self, at: float, step: Step, act: Callable[[], None]) -> None:
+        """Schedules a step, which is counted when it happens."""
+
+        def count_and_act() -> None:
+            self.result.injected[str(step.kind)] += 1
+            act()
+
+        self._due.append((at, count_and_act))
 
     def _strike_named(self, step: Step, client: str) -> None:
         replica = self._cluster.replicas.by_name(client)
@@ -150,11 +158,12 @@ class _Run:
             self._strike(step, replica)
 
     def _strike(self, step: Step, replica: Replica | None) -> None:
-        """Kills or freezes a process; None: the leader, as soon as there is one."""
+        """Kills or freezes a process; None: the leader, if there is one."""
         replicas = self._cluster.replicas
         replica = replica or replicas.leader(step.role)
         if replica is None:
             return
+        self.result.injected[str(step.kind)] += 1
         if step.kind in (StepKind.KILL, StepKind.KILL_IN_COMMIT):
             replicas.kill(replica)
         else:

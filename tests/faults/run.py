@@ -6,6 +6,8 @@ faults`` and ``make soak`` call it.
 """
 
 import argparse
+import contextlib
+import signal
 import statistics
 import sys
 import tempfile
@@ -29,19 +31,22 @@ SLOWER: Final = 1.5
 
 
 def run_histories(cluster: Cluster, seeds: Sequence[int], first: StepKind | None = None) -> list[Result]:
-    """Runs a history for each seed and prints a line for each. ``first``: see ``schedule_of``."""
-    results = []
-    for seed in seeds:
-        result = run(cluster, schedule_of(seed, first=first))
-        print(result, flush=True)
-        for finding in result.findings:
-            print(f"  seed {seed}: {finding}", flush=True)
-        results.append(result)
+    """Runs a history for each seed and prints a line for each; Ctrl-C ends it early. ``first``: see ``schedule_of``."""
+    results: list[Result] = []
+    with contextlib.suppress(KeyboardInterrupt):
+        for seed in seeds:
+            result = run(cluster, schedule_of(seed, first=first))
+            print(result, flush=True)
+            for finding in result.findings:
+                print(f"  seed {seed}: {finding}", flush=True)
+            results.append(result)
     return results
 
 
 def summary(results: Sequence[Result]) -> str:
     """The figures of all histories, as lines."""
+    if not results:
+        return "no history has ended"
     bad = [result.seed for result in results if result.findings]
     failovers = sorted(seconds for result in results for seconds in result.failovers)
     settled = [result.settled for result in results]
@@ -118,6 +123,7 @@ def main() -> int:
     )
     parser.add_argument("--logs", type=Path, metavar="DIR", help="directory for the logs of the programs")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # of `timeout`
     if options.logs is not None:
         options.logs.mkdir(parents=True, exist_ok=True)
     logs = Path(tempfile.mkdtemp(prefix="faults-", dir=options.logs))
