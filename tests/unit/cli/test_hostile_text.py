@@ -104,6 +104,7 @@ LOCAL: dict[tuple[str, ...], list[list[str]]] = {
         for more in ([], ["-o", "json"], ["-o", "yaml"], ["--scheduler-conf", "BROKEN"])
     ],
     ("node", "chips"): [["-f", "CHIPS", *form] for form in LISTS[:4]],
+    ("playground", "device-plugin"): [["--node", "n1", "--kubelet-dir", "BROKEN"]],
     ("playground", "families"): [[]],
     ("playground", "nodes"): [[]],
     ("replay",): [["BROKEN"]],
