@@ -100,7 +100,7 @@ class QuestionLoop:
         self._child = 0
         """The process that computes an answer; 0: none does."""
         self._abandoned = False
-        """Whether nobody waits for the present answer any more."""
+        """Whether the client has given up the present question."""
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -123,7 +123,7 @@ class QuestionLoop:
         return msgspec.json.decode(line, type=NumberedQuestion) if line.endswith(b"\n") else None
 
     async def prepare(self, question: NumberedQuestion) -> _Prepared | None:
-        """Brings the copy up to date, and reads what else the question needs. None: nobody waits for the answer.
+        """Brings the copy up to date, and reads what else the question needs. None: the client has given up the question.
         Raises CommandError."""
         watched, client = await self._following(question)
         asked = asked_objects(question)
@@ -267,7 +267,7 @@ def _answered(runner: asyncio.Runner, questions: QuestionLoop, question: Numbere
     except Exception as error:
         return _line(question, _failure(error))
     if prepared is None:
-        return _line(question, {"status": 503, "message": "nobody waits for the answer"})
+        return _line(question, {"status": 503, "message": "the client has given up the question"})
     output, end_of_child = os.pipe()
     child = os.fork()
     if not child:

@@ -149,7 +149,7 @@ def test_a_live_cluster_is_read_and_not_written_to(cluster: Cluster, tmp_path: P
     assert result.exit_code == 0, (result.output, result.exception)
     assert "Job default/train: runs" in result.stdout
     asked, *reads = cluster.api.calls
-    assert (asked.method, asked.path.rpartition("/")[2]) == ("POST", "runreviews")  # nobody answers it here
+    assert (asked.method, asked.path.rpartition("/")[2]) == ("POST", "runreviews")  # it has no answer here
     assert {call.method for call in reads} == {"GET"}
 
 

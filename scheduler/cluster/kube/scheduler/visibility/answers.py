@@ -39,7 +39,7 @@ read a large cluster."""
 MAX_ANSWER: Final = 64 * 1024 * 1024
 """Bytes of an answer."""
 ABANDON: Final = signal.SIGUSR1
-"""Ends the answer that the process works on: nobody waits for it any more."""
+"""Ends the answer that the process computes: the client has given up the question."""
 log = structlog.get_logger(__name__)
 
 

@@ -131,7 +131,7 @@ def test_the_process_starts_before_the_first_question_and_ends_with_the_schedule
 
 
 HANDLED = PROGRAM.replace("for line", "signal.signal(signal.SIGUSR1, lambda *_: None)\nfor line")
-"""Completes an answer for which nobody waits any more."""
+"""Completes the answer to a question that was given up."""
 
 
 @pytest.mark.slow
