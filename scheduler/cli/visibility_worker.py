@@ -123,8 +123,8 @@ class QuestionLoop:
         return msgspec.json.decode(line, type=NumberedQuestion) if line.endswith(b"\n") else None
 
     async def prepare(self, question: NumberedQuestion) -> _Prepared | None:
-        """Brings the copy up to date, and reads what else the question needs. None: the client has given up the question.
-        Raises CommandError."""
+        """Brings the copy up to date, and reads what else the question needs. None: the client has given it up. Raises
+        CommandError."""
         watched, client = await self._following(question)
         asked = asked_objects(question)
         named = [NamedObject(question.kind, question.name)] if question.name else named_objects(asked)
