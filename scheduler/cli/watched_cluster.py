@@ -5,7 +5,7 @@ The copy is as the API server has the cluster: no controller and no session runs
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from scheduler.cluster.kube.process.waiting import cancel
 from scheduler.cluster.kube.transport.client import ApiClient
 from scheduler.cluster.kube.transport.sources import WatchSource, sources
 from scheduler.cluster.kube.watch.informer import Informer
-from scheduler.cluster.kube.watch.informer_set import InformerSet, long_lived_objects, reached
+from scheduler.cluster.kube.watch.informer_set import InformerSet, fulfilled, long_lived_objects, reached
 from scheduler.cluster.manifests import Manifest
 from scheduler.cluster.memory import Simulation
 from scheduler.cluster.memory.server import Key, key_of
@@ -35,8 +35,6 @@ QUIET: Final = 1.0
 """Seconds without a change after which those that wait are taken in."""
 MAX_DELETED: Final = 100_000
 """Deleted objects after which a new copy is due: what is known of deleted objects is not freed."""
-LAG: Final = 1.0
-"""Seconds that a watch has to deliver an object that the API server shows."""
 SETTLING: Final = 0.05
 """Seconds in which changes arrive that were made before a question."""
 _PATIENCE: Final = 5.0
@@ -101,9 +99,9 @@ class WatchedCluster:
         return self._simulation
 
     async def await_version(self, kind: Kind, namespace: str, name: str, version: str) -> None:
-        """Waits for a version of an object that the API server has shown, at most ``LAG`` seconds."""
+        """Waits for a version of an object that the API server has shown, for a short time."""
         informers = [each for each in self._informers if each.source.kind is kind and not each.source.namespace]
-        await _until(lambda: any(reached(each.versions.get((namespace, name), ""), version) for each in informers), LAG)
+        await fulfilled(lambda: any(reached(each.versions.get((namespace, name), ""), version) for each in informers))
 
     @property
     def kinds(self) -> set[Kind]:
@@ -127,7 +125,7 @@ class WatchedCluster:
             needed = (each for each in self._informers if each.versions or each.source.kind in required_kinds())
             return [each for each in needed if each.problem]
 
-        if not await _until(lambda: not failing(), _PATIENCE):
+        if not await fulfilled(lambda: not failing(), _PATIENCE):
             for each in failing():
                 raise CommandError(f"watch {each.source}: {each.problem}")
 
@@ -209,16 +207,6 @@ def _manifests(objects: Iterable[tuple[tuple[Kind, str, str], msgspec.Raw]]) -> 
 
 def _keys(objects: Iterable[tuple[Kind, str, str]]) -> list[Key]:
     return [key_of(*each) for each in objects]
-
-
-async def _until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Waits for a condition, and returns whether it is fulfilled in time."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not condition():
-        if asyncio.get_running_loop().time() > deadline:
-            return False
-        await asyncio.sleep(_POLL)
-    return True
 
 
 def _ignore(malformed: Malformed, _: object) -> None:

@@ -53,7 +53,7 @@ async def catch_up(informer: Informer) -> bool:
         if informer.version and len(informer.versions) > informer.page:
             change = await _last_change(informer)
             if change is not None:
-                return await _within_lag(lambda: reached(informer.version, change))
+                return await fulfilled(lambda: reached(informer.version, change))
         return await _catch_up_with_list(informer)
     except (GoneError, *REQUEST_ERRORS) as error:
         log.info("not known whether a watch is up to date", source=str(informer.source), why=str(error))
@@ -101,13 +101,13 @@ async def _catch_up_with_list(informer: Informer) -> bool:
             for meta in (item.metadata for item in page.items or ()):
                 if meta.name.startswith(source.name_prefix):
                     there[meta.namespace, meta.name] = meta.resource_version
-    return await _within_lag(lambda: reached(informer.version, version) or _has_all(informer.versions, there))
+    return await fulfilled(lambda: reached(informer.version, version) or _has_all(informer.versions, there))
 
 
-async def _within_lag(condition: Callable[[], bool]) -> bool:
-    """Waits for a condition, and returns whether it is fulfilled within ``LAG``."""
+async def fulfilled(condition: Callable[[], bool], seconds: float | None = None) -> bool:
+    """Waits for a condition, and returns whether it is fulfilled in time. ``seconds``: None for ``LAG``."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(LAG):
+        async with asyncio.timeout(LAG if seconds is None else seconds):
             while not condition():
                 await asyncio.sleep(POLL_SECONDS)
             return True
